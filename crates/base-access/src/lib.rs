@@ -28,7 +28,7 @@ mod s3key;
 mod token;
 mod verb;
 
-pub use decide::{decide, Caller};
+pub use decide::{allow, decide, Caller};
 pub use directory::{Change, Directory, Identity, RULES_MAX};
 pub use needs::for_each as for_each_need;
 pub use needs::Need;

@@ -203,6 +203,15 @@ impl Pattern {
         name && self.covers_keys(target.keys)
     }
 
+    /// Whether it covers any key of the resource of this name.
+    pub fn touches(&self, kind: Kind, name: &str) -> bool {
+        self.kind.is_none_or(|own| own == kind)
+            && match &self.name {
+                Name::BeginsWith(start) => name.starts_with(start.as_str()),
+                Name::Exactly(own) => own == name,
+            }
+    }
+
     fn covers_keys(&self, keys: Keys<'_>) -> bool {
         if self.prefix.is_empty() {
             return true;

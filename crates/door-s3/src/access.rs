@@ -1,7 +1,7 @@
 //! Who may do what: a pure decision over the bucket's owner, policy, public access block and ACLs.
 //!
-//!   explicit deny of the policy ─▶ no
-//!   owner ─▶ yes      allow of the policy ─▶ yes      ACL (where ACLs count) ─▶ yes      else no
+//!   beyond the key's or the tenant's bounds ─▶ no      explicit deny of the policy ─▶ no
+//!   owner ─▶ yes   a role of the user ─▶ yes   allow of the policy ─▶ yes   ACL (where ACLs count) ─▶ yes   else no
 //!
 //! Always: no answer without a reason; a policy that cannot be read lets in only the bucket's owner; no decision takes
 //! more than [`STEPS_MAX`] steps: a request that would is refused.
@@ -9,6 +9,7 @@
 
 pub mod acl;
 mod condition;
+mod grants;
 mod policy;
 mod variable;
 mod wildcard;
@@ -17,22 +18,41 @@ pub use condition::Context;
 pub use policy::{Policy, Verdict, ACTIONS, PATTERN_BYTES_MAX, POLICY_BYTES_MAX};
 pub use wildcard::STEPS_MAX;
 
+use base_access::Identity;
 use base_types::s3::{Acl, BucketInfo, Grantee, ObjectOwnership, Permission, PublicAccessBlock};
 use base_types::Refusal;
 
 /// Who asks.
-#[derive(Clone, PartialEq, Eq, Debug, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Caller {
     /// Nobody signed the request.
     Anonymous,
     /// An account; its key signed the request.
     Account(String),
+    /// A user of the world's directory, whose account is named so.
+    User(String, Box<Identity>),
 }
 
 impl Caller {
     /// Whether this is that account.
     pub fn is(&self, account: &str) -> bool {
-        matches!(self, Caller::Account(own) if own == account)
+        self.account() == Some(account)
+    }
+
+    /// Its account.
+    pub fn account(&self) -> Option<&str> {
+        match self {
+            Caller::Anonymous => None,
+            Caller::Account(account) | Caller::User(account, _) => Some(account),
+        }
+    }
+
+    /// What the world's directory says of it.
+    pub fn identity(&self) -> Option<&Identity> {
+        match self {
+            Caller::User(_, identity) => Some(identity),
+            Caller::Anonymous | Caller::Account(_) => None,
+        }
     }
 }
 
@@ -62,6 +82,8 @@ pub enum Denied {
     ByPolicy,
     /// The policy allows it, but the bucket is closed to the public.
     PublicBlocked,
+    /// It is beyond what the caller's key or tenant is bounded by.
+    OutOfBounds,
     /// Nothing allows it.
     NotAllowed,
     /// The policy would take too much work to judge this request by.
@@ -83,6 +105,7 @@ pub fn might_allow(caller: &Caller, action: &str, bucket: &BucketInfo) -> bool {
     let any_object =
         Asked { caller, action, bucket, policy: None, key: None, object_acl: None, context: &Context::default() };
     caller.is(&bucket.owner.id)
+        || caller.identity().is_some_and(|identity| grants::might_give(identity, action, &bucket.bucket))
         || acl_allows(&any_object, bucket.public_access_block.unwrap_or_default())
         || by_policy()
 }
@@ -93,6 +116,9 @@ const OWNER_ALWAYS: [&str; 3] = ["s3:GetBucketPolicy", "s3:PutBucketPolicy", "s3
 /// Decides.
 pub fn decide(asked: &Asked<'_>) -> Result<(), Denied> {
     let owner = asked.caller.is(&asked.bucket.owner.id);
+    if !in_bounds(asked) {
+        return Err(Denied::OutOfBounds);
+    }
     if owner && OWNER_ALWAYS.contains(&asked.action) {
         return Ok(());
     }
@@ -107,7 +133,7 @@ pub fn decide(asked: &Asked<'_>) -> Result<(), Denied> {
         Verdict::TooCostly => return Err(Denied::TooCostly),
         Verdict::Allow | Verdict::Silent => {}
     }
-    if owner_may(asked, owner) {
+    if owner_may(asked, owner) || role_allows(asked) {
         return Ok(());
     }
     let block = asked.bucket.public_access_block.unwrap_or_default();
@@ -122,6 +148,29 @@ pub fn decide(asked: &Asked<'_>) -> Result<(), Denied> {
         return Ok(());
     }
     Err(Denied::NotAllowed)
+}
+
+/// Whether the caller's key and tenant reach so far.
+fn in_bounds(asked: &Asked<'_>) -> bool {
+    let bucket = &asked.bucket.bucket;
+    asked.caller.identity().is_none_or(|own| grants::within(own, asked.action, bucket, asked.key, asked.context))
+}
+
+/// Whether a role of the user gives it. The world's roles are above its buckets: an object that somebody else put is no exception.
+fn role_allows(asked: &Asked<'_>) -> bool {
+    let bucket = &asked.bucket.bucket;
+    asked.caller.identity().is_some_and(|own| grants::gives(own, asked.action, bucket, asked.key, asked.context))
+}
+
+/// Whether a user's roles let it make this bucket. An S3 account makes any.
+pub fn may_create(caller: &Caller, bucket: &str) -> bool {
+    let create = |own| grants::gives(own, "s3:CreateBucket", bucket, None, &Context::default());
+    caller.identity().is_none_or(create)
+}
+
+/// Whether the caller's key reaches buckets by any name: what shows their names asks for that.
+pub fn reaches_all(caller: &Caller) -> bool {
+    caller.identity().is_none_or(|own| own.within.is_none())
 }
 
 /// Whether ACLs count in this bucket.

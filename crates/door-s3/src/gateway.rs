@@ -24,7 +24,7 @@ pub(crate) use before::BeforeBody;
 use context::{context_of, Head};
 
 use crate::access::{acls_count, decide, policy_of, Asked, Caller, Context, Policy};
-use crate::auth::Keys;
+use crate::auth::{Keys, KnownKeys};
 use crate::convert::AskedAcl;
 use crate::error::{because, code, to_s3};
 use crate::metadata::{ask, ask_of, tell, MetadataService};
@@ -96,6 +96,11 @@ impl Gateway {
         Gateway { metadata, data, keys, region: region.into() }
     }
 
+    /// With the S3 keys of users.
+    pub fn with_known_keys(self, users: Arc<dyn KnownKeys>) -> Gateway {
+        Gateway { keys: self.keys.with_users(users), ..self }
+    }
+
     /// The secrets of access keys, for s3s.
     pub(crate) fn keys(&self) -> Keys {
         self.keys.clone()
@@ -137,9 +142,13 @@ impl Gateway {
         let (caller, owner) = match request.access_key() {
             None => (Caller::Anonymous, None),
             Some(access_key) => {
-                let key = self.keys.get(access_key).await?;
-                let owner = Owner { id: key.account.clone(), display_name: key.display_name };
-                (Caller::Account(key.account), Some(owner))
+                let signer = self.keys.signer(access_key).await?;
+                let account = signer.owner.id.clone();
+                let caller = match signer.user {
+                    Some(user) => Caller::User(account, Box::new(user.identity)),
+                    None => Caller::Account(account),
+                };
+                (caller, Some(signer.owner))
             }
         };
         let header = |name: &str| request.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
@@ -151,11 +160,6 @@ impl Gateway {
             expected_bucket_owner: header("x-amz-expected-bucket-owner"),
             expected_source_owner: header("x-amz-source-expected-bucket-owner"),
         })
-    }
-
-    /// Who sent it, and nobody anonymous.
-    async fn account<T>(&self, request: &S3Request<T>) -> S3Result<Owner> {
-        self.who(request).await?.owner.ok_or_else(|| code(S3ErrorCode::AccessDenied))
     }
 
     async fn bucket(&self, name: &str) -> S3Result<BucketInfo> {

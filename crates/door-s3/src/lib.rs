@@ -29,6 +29,7 @@ pub mod testing;
 mod upload;
 pub mod validate;
 
+pub use auth::{DirectoryUser, KnownKeys, Signer};
 pub use gateway::{Gateway, Peer, CALLS, INTENT_MS};
 pub use s3s::Body;
 pub use service::{Service, ServiceConfig};

@@ -124,7 +124,7 @@ impl Service {
         let form = Form::read(boundary.map_err(to_s3)?, body).await.map_err(to_s3)?;
         let signer = form.signer().map_err(to_s3)?;
         if let Some(signer) = &signer {
-            let secret = self.gateway.keys().get(&signer.access_key).await?.secret_key;
+            let secret = self.gateway.keys().signer(&signer.access_key).await?.secret_key;
             signer.verify(&secret, now_ms()).map_err(to_s3)?;
         }
         let length = form.judge(&bucket, now_ms()).map_err(to_s3)?;

@@ -1,10 +1,10 @@
-//! `hive user`, `hive role`, `hive token`, `hive tenant`: who may do what.
+//! `hive user`, `hive role`, `hive token`, `hive key`, `hive tenant`: who may do what.
 //!
-//! Always: a password is read from a file or standard input, never from arguments; a token is printed once, by the command that made
-//! it.
+//! Always: a password is read from a file or standard input, never from arguments; a token or a secret is printed once, by the
+//! command that made it.
 //! Not here: the words of the commands (arguments/users.rs), what roles allow (docs/guides/access.md), keys of S3 accounts (ctl/s3.rs).
 
-use crate::arguments::users::{RoleCommand, TenantCommand, TokenCommand, UserCommand};
+use crate::arguments::users::{RoleCommand, S3KeyCommand, TenantCommand, TokenCommand, UserCommand};
 use crate::arguments::{Levels, World};
 use crate::failure::Failure;
 use crate::output::{ask, cell, client, items, table};
@@ -111,7 +111,7 @@ pub async fn user(command: UserCommand) -> Result<(), Failure> {
         }
         UserCommand::Delete { user, world } => {
             let body = json!({"action": "DeleteUser", "user": user});
-            once(&world, body, |_| println!("user {user} and its tokens are removed")).await
+            once(&world, body, |_| println!("user {user}, its tokens and S3 keys are removed")).await
         }
     }
 }
@@ -194,6 +194,48 @@ pub async fn token(command: TokenCommand) -> Result<(), Failure> {
         TokenCommand::Revoke { id, user, world } => {
             let body = json!({"action": "RevokeToken", "id": id, "user": user});
             once(&world, body, |_| println!("token {id} is revoked")).await
+        }
+    }
+}
+
+/// `hive key …`
+pub async fn s3_key(command: S3KeyCommand) -> Result<(), Failure> {
+    match command {
+        S3KeyCommand::Create { user, expires_in, on, note, world } => {
+            let body =
+                json!({"action": "CreateS3Key", "user": user, "expires_in_s": expires_in, "on": on, "note": note});
+            once(&world, body, |answer| {
+                crate::ctl::show_key(answer);
+                eprintln!(
+                    "the secret is not shown again; policies of buckets call user {user} {}",
+                    cell(&answer["account"])
+                );
+            })
+            .await
+        }
+        S3KeyCommand::List { user, world } => {
+            let all = pages(&world, json!({"action": "ListS3Keys", "user": user}), "keys").await?;
+            if world.json {
+                println!("{}", json!({"ok": true, "keys": all}));
+                return Ok(());
+            }
+            let mut out = table(["ACCESS KEY", "USER", "ON", "EXPIRES", "NOTE"]);
+            for key in &all {
+                let expires = key["expires_ms"].as_u64().map_or("never".into(), |ms| crate::ctl::day(&ms.into()));
+                out.add_row([
+                    cell(&key["access_key"]),
+                    cell(&key["user"]),
+                    cell(&key["on"]),
+                    expires,
+                    cell(&key["note"]),
+                ]);
+            }
+            println!("{out}");
+            Ok(())
+        }
+        S3KeyCommand::Revoke { access_key, user, world } => {
+            let body = json!({"action": "RevokeS3Key", "access_key": access_key, "user": user});
+            once(&world, body, |_| println!("access key {access_key} is revoked")).await
         }
     }
 }

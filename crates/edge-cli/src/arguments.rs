@@ -43,9 +43,9 @@ pub enum Command {
     /// Tenants: users that reach only what is theirs
     #[command(subcommand)]
     Tenant(users::TenantCommand),
-    /// Access keys of S3 accounts (also: hive ctl s3 key)
+    /// S3 access keys of users; those of S3 accounts: hive ctl s3 key
     #[command(subcommand)]
-    Key(KeyCommand),
+    Key(users::S3KeyCommand),
     /// Read and write keys
     #[command(subcommand)]
     Kv(KvCommand),

@@ -6,12 +6,7 @@ mod s3;
 mod show;
 mod upgrade;
 
-pub use s3::{day, read_secret};
-
-/// Access keys of S3 accounts.
-pub async fn s3_keys(command: crate::arguments::KeyCommand) -> Result<(), Failure> {
-    s3::run(crate::arguments::S3Command::Key(command)).await
-}
+pub use s3::{day, read_secret, show_key};
 
 use crate::arguments::{
     ClusterCommand, CtlCommand, EngineMove, KeyspaceCommand, LevelZeroCommand, LevelZeroMembersCommand, Levels,

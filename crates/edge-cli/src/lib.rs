@@ -53,7 +53,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Role(command) => on_runtime(access::role(command)),
         Command::Token(command) => on_runtime(access::token(command)),
         Command::Tenant(command) => on_runtime(access::tenant(command)),
-        Command::Key(command) => on_runtime(ctl::s3_keys(command)),
+        Command::Key(command) => on_runtime(access::s3_key(command)),
         Command::Kv(command) => on_runtime(kv::run(command)),
         Command::Load(load) => on_runtime(load::run(load)),
         Command::Ctl(command) => on_runtime(ctl::run(command)),

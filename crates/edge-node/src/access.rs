@@ -9,6 +9,7 @@
 //!   file.rs         the durable copy               credentials.rs   from a request's head to a Caller
 //!   passwords.rs    argon2, a few at a time        root.rs          the world's first token
 //!   socket.rs       the way in when all tokens are lost
+//!   sealing.rs      what secrets of S3 keys are sealed with   s3_keys.rs   whose S3 key signed a request
 //! ```
 //!
 //! Always: what a core decides by is on disk first, unless the disk refuses, which is said; a copy that nobody has confirmed for
@@ -19,6 +20,8 @@ pub mod credentials;
 pub mod file;
 pub mod passwords;
 pub mod root;
+pub mod s3_keys;
+pub mod sealing;
 pub mod socket;
 
 use crate::mailbox::Sender;
@@ -54,6 +57,7 @@ pub struct AccessHub {
     to_keeper: SyncSender<Arc<Directory>>,
     lane_zero: Option<Sender<Event>>,
     pub passwords: passwords::Passwords,
+    pub sealing: sealing::Sealing,
 }
 
 /// The thread that keeps the copy on disk.
@@ -73,6 +77,7 @@ impl AccessHub {
         data: PathBuf,
         world: &str,
         lanes: &[Sender<Event>],
+        sealing: sealing::Sealing,
     ) -> (Arc<AccessHub>, Keeper, Option<String>) {
         let (kept, warning) = if access.required { file::read(&data, world) } else { (file::Kept::default(), None) };
         let directory = Arc::new(kept.directory);
@@ -87,6 +92,7 @@ impl AccessHub {
             to_keeper,
             lane_zero: lanes.first().cloned(),
             passwords: passwords::Passwords::default(),
+            sealing,
         });
         if directory.epoch() > 0 {
             for lane in lanes {
@@ -157,6 +163,14 @@ impl AccessHub {
         matches!(tokio::time::timeout(UNKNOWN_TOKEN_WAIT, epoch.changed()).await, Ok(Ok(())))
     }
 
+    /// The id of the user of that name; zero: there is none, as far as is known after a look for a newer copy.
+    pub async fn id_of(&self, user: &str) -> u64 {
+        if self.directory().user(user).is_none() {
+            self.newer().await;
+        }
+        self.directory().user(user).map_or(0, |row| row.id)
+    }
+
     fn learn(&self, directory: Arc<Directory>, now_ms: u64) {
         let epoch = directory.epoch();
         self.confirmed_ms.store(now_ms, Ordering::Relaxed);
@@ -195,6 +209,20 @@ impl Keeper {
             // A lane that has ended needs none.
             let _ = lane.send_blocking(Event::Directory { directory: directory.clone() });
         }
+        self.report_unopened(&directory);
         self.hub.learn(directory, now_ms);
+    }
+
+    /// Says once for each change how many S3 keys this node cannot check signatures by.
+    fn report_unopened(&self, directory: &Directory) {
+        let shut = |row: &base_access::Row| matches!(&row.body, Some(base_access::RowBody::S3Key(key)) if !self.hub.sealing.opens(&key.sealed_by));
+        let count = directory.rows().values().filter(|row| shut(row)).count();
+        if count > 0 {
+            tracing::error!(
+                keys = count,
+                "S3 keys of users are sealed by a key that this node does not have: it refuses requests that they signed; add the world's sealing keys to access.sealing_key_file (or {}) and restart",
+                sealing::VARIABLE
+            );
+        }
     }
 }

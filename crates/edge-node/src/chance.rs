@@ -25,6 +25,19 @@ pub fn draw() -> std::io::Result<u64> {
     }
 }
 
+/// Fills with random bytes.
+pub fn fill(bytes: &mut [u8]) -> std::io::Result<()> {
+    std::fs::File::open("/dev/urandom")?.read_exact(bytes)
+}
+
+/// The secret half of an access key that nobody can guess.
+pub fn secret_key() -> std::io::Result<String> {
+    let mut bytes = [0u8; SECRET_CHARACTERS];
+    fill(&mut bytes)?;
+    let letter = |byte: &u8| char::from(SECRET_ALPHABET[usize::from(byte % 32)]);
+    Ok(bytes.iter().map(letter).collect())
+}
+
 /// A bearer token that nobody can guess.
 pub fn token() -> std::io::Result<base_access::Token> {
     let mut secret = [0u8; 32];
@@ -39,13 +52,11 @@ pub fn draw_secrets(request: &mut Request) -> Result<(), Refusal> {
     if call.secret_key.is_some() {
         return Ok(());
     }
-    let mut bytes = [0u8; SECRET_CHARACTERS];
-    std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes)).map_err(|error| {
+    let drawn = secret_key().map_err(|error| {
         let message = format!("the operating system gives no random numbers for a secret key: {error}; give one");
         S3ErrorCode::ServiceUnavailable.because(message)
     })?;
-    let letter = |byte: &u8| char::from(SECRET_ALPHABET[usize::from(byte % 32)]);
-    call.secret_key = Some(bytes.iter().map(letter).collect());
+    call.secret_key = Some(drawn);
     Ok(())
 }
 

@@ -237,11 +237,14 @@ pub struct AccessSection {
     pub required: bool,
     /// How long this node decides by its own copy of the directory of users when it does not hear from the world.
     pub stale_limit_hours: u64,
+    /// A file with the keys that secrets of users' S3 keys are sealed with. Alike on all nodes of a world.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sealing_key_file: Option<PathBuf>,
 }
 
 impl Default for AccessSection {
     fn default() -> Self {
-        AccessSection { required: false, stale_limit_hours: 168 }
+        AccessSection { required: false, stale_limit_hours: 168, sealing_key_file: None }
     }
 }
 

@@ -13,6 +13,7 @@
 pub mod run;
 mod thread;
 
+use crate::access::sealing::Sealing;
 use crate::access::{AccessHub, Keeper};
 use crate::chance;
 use crate::clients::{open_files, Room};
@@ -261,6 +262,7 @@ impl NodeHandle {
                 config: config.clone(),
                 listener,
                 metadata: metadata.clone(),
+                access: shared.access.clone(),
                 limits: shared.http_limits.clone(),
                 tls: shared.certificates.clients.clone(),
                 certificate_required: shared.config.tls.as_ref().is_some_and(|tls| tls.requires_s3_certificates()),
@@ -418,7 +420,9 @@ fn share(
     if let Some(why) = forgotten {
         tracing::warn!("{why}");
     }
-    let (access, keeper, nobody) = AccessHub::open(&config.access, data.path.clone(), &config.world, &senders);
+    let sealing = Sealing::load(config.access.sealing_key_file.as_deref());
+    let sealing = sealing.map_err(|reason| StartError::Failed { reason })?;
+    let (access, keeper, nobody) = AccessHub::open(&config.access, data.path.clone(), &config.world, &senders, sealing);
     if let Some(why) = nobody {
         tracing::error!("{why}");
     }

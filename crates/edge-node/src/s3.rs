@@ -17,6 +17,7 @@ pub mod thread;
 
 pub use metadata::{carry, Letter, NodeMetadata, LETTERS_WAITING_MAX};
 
+use crate::access::AccessHub;
 use crate::clients::{BodyLimit, ClientStream, Entrance, Guest, Head, Room};
 use crate::config::{S3Config, S3Data};
 use crate::http::{certificate_ends, HttpLimits};
@@ -132,8 +133,13 @@ fn no_tls() -> String {
 }
 
 /// The gateway of one node.
-pub fn service(config: &S3Config, metadata: Arc<NodeMetadata>, store: Arc<dyn DataStore>) -> Result<Service, String> {
-    let gateway = Gateway::new(metadata, store, config.region.clone());
+pub fn service(
+    config: &S3Config,
+    metadata: Arc<NodeMetadata>,
+    store: Arc<dyn DataStore>,
+    access: Arc<AccessHub>,
+) -> Result<Service, String> {
+    let gateway = Gateway::new(metadata, store, config.region.clone()).with_known_keys(access);
     Service::new(gateway, &ServiceConfig { domains: config.domains.clone() }).map_err(|error| error.to_string())
 }
 

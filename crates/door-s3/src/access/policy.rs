@@ -231,7 +231,8 @@ impl Statement {
 
 impl Principal {
     fn is(&self, caller: &Caller) -> bool {
-        let named = |accounts: &[String]| matches!(caller, Caller::Account(account) if accounts.iter().any(|named| named == account));
+        let named =
+            |accounts: &[String]| caller.account().is_some_and(|account| accounts.iter().any(|named| named == account));
         match self {
             Principal::Everybody => true,
             Principal::Accounts(accounts) => named(accounts),

@@ -162,3 +162,73 @@ fn canned_acls_and_grant_headers() {
     );
     assert_eq!(acl::grants("bob", Permission::Read).unwrap_err().code.as_str(), "InvalidArgument");
 }
+
+fn user(account: &str, rules: &[(&str, &str)], within: Option<&str>) -> Caller {
+    let rule =
+        |(verbs, on): &(&str, &str)| base_access::Rule { verbs: verbs.parse().unwrap(), on: on.parse().unwrap() };
+    let identity = Identity {
+        user: "una".into(),
+        tenant: None,
+        rules: rules.iter().map(rule).collect(),
+        within: within.map(|on| [on.parse().unwrap()].into()),
+        changed_at: 1,
+        expires_ms: None,
+    };
+    Caller::User(account.into(), Box::new(identity))
+}
+
+fn ask_as(caller: &Caller, bucket: &BucketInfo, action: &str, key: Option<&str>, prefix: &str) -> Result<(), Denied> {
+    let (mut context, policy) = (Context::default(), policy_of(bucket));
+    context.set("s3:prefix", prefix);
+    context.set("aws:username", "una");
+    let policy = policy.as_ref();
+    decide(&Asked { caller, action, bucket, policy, key, object_acl: None, context: &context })
+}
+
+#[test]
+fn roles_give_without_a_policy() {
+    let mut bucket = bucket();
+    let una = user("user-1", &[("read,list", "bucket/bucket/logs/"), ("write", "bucket/bucket/in/")], None);
+    let no = Err(Denied::NotAllowed);
+    assert_eq!(ask_as(&una, &bucket, "s3:GetObject", Some("logs/a"), ""), Ok(()));
+    assert_eq!(ask_as(&una, &bucket, "s3:GetObject", Some("in/a"), ""), no);
+    assert_eq!(ask_as(&una, &bucket, "s3:PutObject", Some("in/a"), ""), Ok(()));
+    assert_eq!(ask_as(&una, &bucket, "s3:DeleteObject", Some("in/a"), ""), no);
+    assert_eq!(ask_as(&una, &bucket, "s3:ListBucket", None, "logs/2024"), Ok(()));
+    assert_eq!(ask_as(&una, &bucket, "s3:ListBucket", None, "lo"), no);
+    assert_eq!(ask_as(&una, &bucket, "s3:GetBucketPolicy", None, "logs/"), no);
+    assert!(might_allow(&una, "s3:PutObject", &bucket) && !might_allow(&una, "s3:DeleteObject", &bucket));
+    // An explicit deny wins over a role, whoever gives it.
+    let deny = format!(r#"{{"Version":"2012-10-17","Statement":{}}}"#, statement("Deny", "*", "s3:GetObject"));
+    bucket.policy = Some(deny);
+    assert_eq!(ask_as(&una, &bucket, "s3:GetObject", Some("logs/a"), ""), Err(Denied::ByPolicy));
+    // Nobody's role is worth anything in another bucket.
+    let other = user("user-1", &[("all", "bucket/other")], None);
+    assert_eq!(ask_as(&other, &bucket, "s3:PutObject", Some("in/a"), ""), no);
+}
+
+#[test]
+fn a_keys_bounds_narrow_every_reason() {
+    let mut bucket = bucket();
+    let out = Err(Denied::OutOfBounds);
+    let by_role = user("user-1", &[("all", "bucket/bucket/logs/")], Some("bucket/bucket/logs/"));
+    assert_eq!(ask_as(&by_role, &bucket, "s3:GetObject", Some("logs/a"), ""), Ok(()));
+    assert_eq!(ask_as(&by_role, &bucket, "s3:GetObject", Some("in/a"), ""), out);
+    let owner = user("ann", &[], Some("bucket/bucket/logs/"));
+    assert_eq!(ask_as(&owner, &bucket, "s3:GetObject", Some("logs/a"), ""), Ok(()));
+    assert_eq!(ask_as(&owner, &bucket, "s3:GetObject", Some("in/a"), ""), out);
+    assert_eq!(ask_as(&owner, &bucket, "s3:PutBucketPolicy", None, ""), out, "not even its policy");
+    bucket.policy = Some(allow("user-1", "s3:GetObject"));
+    let by_policy = user("user-1", &[], Some("bucket/bucket/logs/"));
+    assert_eq!(ask_as(&by_policy, &bucket, "s3:GetObject", Some("logs/a"), ""), Ok(()));
+    assert_eq!(ask_as(&by_policy, &bucket, "s3:GetObject", Some("in/a"), ""), out);
+    assert!(!reaches_all(&by_policy) && reaches_all(&Caller::Account("ann".into())));
+}
+
+#[test]
+fn a_bucket_is_made_by_who_may_configure_it() {
+    assert!(may_create(&user("user-1", &[("configure", "bucket/shop-*")], None), "shop-a"));
+    assert!(!may_create(&user("user-1", &[("configure", "bucket/shop-*")], None), "other"));
+    assert!(!may_create(&user("user-1", &[("read,list,write,delete", "bucket/shop-*")], None), "shop-a"));
+    assert!(may_create(&Caller::Account("ann".into()), "other"));
+}

@@ -6,7 +6,7 @@
 //! Not here: calls without a document (each decides by itself), objects' bytes (`objects`, `multipart`).
 
 use super::{Gateway, Head, VersionCall, CALLS};
-use crate::access::might_allow;
+use crate::access::{may_create, might_allow};
 use crate::error::{because, code};
 use crate::validate::DOCUMENT_BYTES_MAX;
 use base_types::s3::S3ErrorCode;
@@ -93,7 +93,8 @@ impl BeforeBody {
         let version_id = version_of(head.uri.query().unwrap_or(""));
         let who = self.0.sender(head).await?;
         if needs == Needs::Account {
-            return who.owner.map(|_| ()).ok_or_else(denied);
+            let may = path.get_bucket_name().is_some_and(|bucket| may_create(&who.caller, bucket));
+            return who.owner.filter(|_| may).map(|_| ()).ok_or_else(denied);
         }
         let bucket = self.0.bucket(path.get_bucket_name().ok_or_else(denied)?).await?;
         who.expect_owner(&bucket)?;

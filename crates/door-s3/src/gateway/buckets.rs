@@ -1,11 +1,14 @@
 //! Calls on buckets as such.
 
 use super::{refuse_blocked_acl, Gateway};
+use crate::access::{may_create, reaches_all};
 use crate::convert::{asked_acl, owner_to_wire, timestamp};
 use crate::error::{because, code, to_s3};
+use crate::metadata::tell;
 use crate::validate;
 use base_types::s3::{
-    Buckets, CreateBucket, DeleteBucket, ListBuckets, ObjectOwnership, PublicAccessBlock, S3ErrorCode,
+    Buckets, CreateAccount, CreateBucket, DeleteBucket, ListBuckets, ObjectOwnership, Owner, PublicAccessBlock,
+    S3ErrorCode,
 };
 use s3s::dto;
 use s3s::{S3Request, S3Response, S3Result};
@@ -28,7 +31,9 @@ impl Gateway {
         &self,
         request: S3Request<dto::CreateBucketInput>,
     ) -> S3Result<S3Response<dto::CreateBucketOutput>> {
-        let owner = self.account(&request).await?;
+        let who = self.who(&request).await?;
+        let owner = who.owner.clone().filter(|_| may_create(&who.caller, &request.input.bucket));
+        let owner = owner.ok_or_else(|| code(S3ErrorCode::AccessDenied))?;
         let asked = asked_acl!(request.input, with_write);
         let input = request.input;
         validate::bucket_name(&input.bucket).map_err(to_s3)?;
@@ -55,16 +60,30 @@ impl Gateway {
             refuse_blocked_acl(&info, acl)?;
         }
         let location = format!("/{}", input.bucket);
-        self.tell(CreateBucket {
+        let create = CreateBucket {
             bucket: input.bucket,
-            account: owner.id,
+            account: owner.id.clone(),
             location_constraint,
             acl,
             object_lock_enabled_for_bucket: input.object_lock_enabled_for_bucket.unwrap_or(false),
             object_ownership,
-        })
-        .await?;
+        };
+        self.create(create, who.caller.identity().map(|_| owner)).await?;
         Ok(S3Response::new(dto::CreateBucketOutput { location: Some(location) }))
+    }
+
+    /// A user's account is made with its first bucket.
+    async fn create(&self, call: CreateBucket, user: Option<Owner>) -> S3Result<()> {
+        let first = tell(&*self.metadata, call.clone()).await;
+        match (first, user) {
+            (Err(refusal), Some(owner)) if refusal.code.s3() == Some(S3ErrorCode::NoSuchAccount) => {
+                let account =
+                    CreateAccount { account: owner.id, display_name: owner.display_name, ..CreateAccount::default() };
+                self.tell(account).await?;
+                self.tell(call).await
+            }
+            (done, _) => done.map_err(to_s3),
+        }
     }
 
     pub(super) async fn on_delete_bucket(
@@ -102,7 +121,8 @@ impl Gateway {
         &self,
         request: S3Request<dto::ListBucketsInput>,
     ) -> S3Result<S3Response<dto::ListBucketsOutput>> {
-        let owner = self.account(&request).await?;
+        let who = self.who(&request).await?;
+        let owner = who.owner.filter(|_| reaches_all(&who.caller)).ok_or_else(|| code(S3ErrorCode::AccessDenied))?;
         let input = request.input;
         let max_buckets = match input.max_buckets {
             Some(max) if !(1..=MAX_BUCKETS_MAX).contains(&max) => return Err(code(S3ErrorCode::InvalidArgument)),

@@ -109,11 +109,15 @@ fn set_caller(caller: &Caller, context: &mut Context) {
     context.set("aws:PrincipalIsAWSService", "false");
     context.set("aws:ViaAWSService", "false");
     context.set("aws:PrincipalType", if *caller == Caller::Anonymous { "Anonymous" } else { "Account" });
-    if let Caller::Account(account) = caller {
+    if let Some(account) = caller.account() {
         context.set("aws:PrincipalArn", format!("arn:aws:iam::{account}:root"));
         for key in ["aws:PrincipalAccount", "aws:userid", "aws:username"] {
-            context.set(key, account.clone());
+            context.set(key, account);
         }
+    }
+    // A user's account is a number; policies know the user by its name, too.
+    if let Some(identity) = caller.identity() {
+        context.set("aws:username", &*identity.user);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The commands on users, roles, tokens and tenants, as clap reads them.
+//! The commands on users, roles, tokens, S3 keys and tenants, as clap reads them.
 //!
 //! Not here: what they do (access.rs).
 
@@ -155,6 +155,41 @@ pub enum TokenCommand {
     Revoke {
         /// Its id, as `hive token list` shows it
         id: String,
+        /// Refuse if it is another user's
+        #[arg(long)]
+        user: Option<String>,
+        #[command(flatten)]
+        world: World,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+pub enum S3KeyCommand {
+    /// Make an S3 access key and print it, once. Example: hive key create ann --expires-in 30d --on bucket/photos/2024/
+    Create {
+        user: String,
+        /// For so long: 90s, 30m, 12h, 30d; without end where absent
+        #[arg(long, alias = "expires", value_parser = duration)]
+        expires_in: Option<u64>,
+        /// Nothing but this resource, whoever allows it
+        #[arg(long)]
+        on: Option<String>,
+        /// What it is for
+        #[arg(long, default_value = "")]
+        note: String,
+        #[command(flatten)]
+        world: World,
+    },
+    /// List S3 access keys, of one user or of all; never their secrets
+    List {
+        #[arg(long)]
+        user: Option<String>,
+        #[command(flatten)]
+        world: World,
+    },
+    /// End an S3 access key: within two seconds no node takes it
+    Revoke {
+        access_key: String,
         /// Refuse if it is another user's
         #[arg(long)]
         user: Option<String>,

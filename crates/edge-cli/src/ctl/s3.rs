@@ -75,7 +75,7 @@ pub fn read_secret(file: &Path) -> Result<String, Failure> {
 }
 
 /// In the words that S3 clients read from the environment.
-fn show_key(answer: &Value) {
+pub fn show_key(answer: &Value) {
     println!("AWS_ACCESS_KEY_ID={}", cell(&answer["access_key"]));
     println!("AWS_SECRET_ACCESS_KEY={}", cell(&answer["secret_key"]));
 }

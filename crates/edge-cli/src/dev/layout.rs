@@ -5,6 +5,7 @@
 //! <data>/hive-dev.lock      held (flock) by the `hive dev` that runs on it
 //! <data>/ca/                the world's authority and the certificates it issued
 //! <data>/ca-clients/        with --secure: the authority of client doors and users
+//! <data>/sealing-keys       with --secure: what secrets of S3 keys are sealed with
 //! <data>/node-<i>/          node.toml, node.log, data/
 //! <data>/s3-data/           objects over 64 KiB, of all nodes: they share one disk
 //! <data>/s3-keys.json       the account and access key made at the first start
@@ -166,6 +167,7 @@ impl Plan {
         if !authority.join("ca.pem").exists() {
             ca::init(&authority, self.world).map_err(|error| Failure::refused(error.to_string()))?;
         }
+        self.make_sealing_keys()?;
         for place in &self.places {
             make_directory(&place.directory)?;
             let id = NodeId(place.id);
@@ -184,6 +186,22 @@ impl Plan {
             write_whole(&place.config(), text.as_bytes(), 0o600)?;
         }
         Ok(())
+    }
+
+    /// The keys that secrets of users' S3 keys are sealed with.
+    fn sealing_keys(&self) -> PathBuf {
+        self.data.join("sealing-keys")
+    }
+
+    /// Makes them once: what they have sealed, no others open.
+    fn make_sealing_keys(&self) -> Result<(), Failure> {
+        let file = self.sealing_keys();
+        if !self.secure || file.exists() {
+            return Ok(());
+        }
+        let failed = |error: std::io::Error| Failure::refused(format!("{}: {error}", file.display()));
+        let text = format!("{}\n", edge_node::access::sealing::draw().map_err(failed)?);
+        write_whole(&file, text.as_bytes(), 0o600)
     }
 
     /// Where the authority of clients is.
@@ -257,7 +275,11 @@ impl Plan {
             },
             tls: self.secure.then(|| self.tls(place)),
             engine: EngineSection { default: self.engine.clone(), ..EngineSection::default() },
-            access: AccessSection { required: self.secure, ..AccessSection::default() },
+            access: AccessSection {
+                required: self.secure,
+                sealing_key_file: self.secure.then(|| self.sealing_keys()),
+                ..AccessSection::default()
+            },
             limits: LimitsSection::default(),
             tuning: TuningSection {
                 s3_split_keys: self.s3_split_keys,

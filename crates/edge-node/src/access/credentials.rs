@@ -141,7 +141,7 @@ mod tests {
     }
 
     fn hub(home: &std::path::Path, required: bool) -> (Arc<AccessHub>, Keeper) {
-        let (hub, keeper, warning) = AccessHub::open(&section(required), home.into(), "w", &[]);
+        let (hub, keeper, warning) = AccessHub::open(&section(required), home.into(), "w", &[], Default::default());
         assert_eq!(warning, None);
         (hub, keeper)
     }

@@ -82,6 +82,16 @@ pub fn check(path: &Path, text: &str, file: NodeFile) -> Result<Config, ConfigEr
     certificates.key = checker.resolve(&certificates.key);
     check_key_mode(&checker, "certificates.key", &certificates.key)?;
     let tls = super::tls::check(&checker, &file)?;
+    let mut access = file.access;
+    access.sealing_key_file = access.sealing_key_file.map(|keys| checker.resolve(&keys));
+    if let Some(keys) = &access.sealing_key_file {
+        check_secret_file(
+            &checker,
+            "access.sealing_key_file",
+            keys,
+            "make one with `openssl rand -hex 32`, the same on every node",
+        )?;
+    }
     let data = checker.resolve(&file.data);
     check_data_mode(&checker, &data)?;
     let topology = match &file.topology {
@@ -115,7 +125,7 @@ pub fn check(path: &Path, text: &str, file: NodeFile) -> Result<Config, ConfigEr
         tls,
         engine: file.engine,
         limits: file.limits,
-        access: file.access,
+        access,
         tuning: file.tuning,
         topology,
     })
@@ -401,14 +411,14 @@ fn check_ranges(checker: &Checker<'_>, file: &NodeFile) -> Result<(), ConfigErro
 }
 
 pub(super) fn check_key_mode(checker: &Checker<'_>, setting: &str, key: &Path) -> Result<(), ConfigError> {
+    check_secret_file(checker, setting, key, "issue one with `hive ca issue`, or correct the path")
+}
+
+/// A file that only its owner may reach.
+fn check_secret_file(checker: &Checker<'_>, setting: &str, key: &Path, remedy: &str) -> Result<(), ConfigError> {
     let data = match std::fs::metadata(key) {
         Ok(data) => data,
-        Err(error) => {
-            return checker.refuse(
-                format!("{setting} {}: {error}", key.display()),
-                "issue one with `hive ca issue`, or correct the path",
-            )
-        }
+        Err(error) => return checker.refuse(format!("{setting} {}: {error}", key.display()), remedy),
     };
     let mode = data.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {

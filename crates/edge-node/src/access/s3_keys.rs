@@ -1,0 +1,120 @@
+//! Whose S3 access key signed a request, by this node's own copy of the directory.
+//!
+//! Always: the copy is asked, not the world, so that the loss of its majority stops no client who was known
+//! (`tests::keys_are_opened_by_the_own_copy`); a key that was revoked, has expired or whose user is disabled is refused as soon as
+//! the copy has that.
+//! Not here: the signature (s3s), keys of S3 accounts (door-s3 asks the world's rows), what the user may do (door-s3).
+
+use super::sealing::Bound;
+use super::AccessHub;
+use crate::monitor::unix_ms;
+use base_access::{account_of, credential_of};
+use base_types::s3::{Owner, S3ErrorCode};
+use base_types::Refusal;
+use door_s3::{DirectoryUser, KnownKeys, Signer};
+
+fn invalid(message: &str) -> Refusal {
+    S3ErrorCode::InvalidAccessKeyId.because(message)
+}
+
+#[async_trait::async_trait]
+impl KnownKeys for AccessHub {
+    async fn find(&self, access_key: &str) -> Result<Option<Signer>, Refusal> {
+        let Some(credential) = credential_of(access_key).filter(|_| self.required()) else { return Ok(None) };
+        let name = format!("s3key/{access_key}");
+        if !self.directory().rows().contains_key(&name) {
+            // It may have been made a moment ago, through another node.
+            self.newer().await;
+        }
+        let directory = self.directory();
+        if !directory.rows().contains_key(&name) {
+            return Ok(None);
+        }
+        let row = directory.s3_key(access_key).ok_or_else(|| invalid("The access key was revoked"))?;
+        let now_ms = unix_ms();
+        if self.is_stale(now_ms) {
+            return Err(S3ErrorCode::ServiceUnavailable.because(
+                "this node has not heard from the world's directory of users for longer than access.stale_limit_hours; ask another",
+            ));
+        }
+        let identity = directory.identity(credential);
+        let identity = identity.ok_or_else(|| invalid("The user of the access key is disabled or does not exist"))?;
+        if row.expires_ms.is_some_and(|expires_ms| expires_ms <= now_ms) {
+            return Err(invalid("The access key has expired; make another one (hive key create)"));
+        }
+        let bound = Bound { access_key, user: &row.user.0, user_id: row.user.1 };
+        let opened = self.sealing.open(&row.sealed_by, &row.sealed, &bound);
+        let secret_key = opened.map_err(|refusal| S3ErrorCode::ServiceUnavailable.because(refusal.message))?;
+        let owner = Owner { id: account_of(row.user.1), display_name: row.user.0.clone() };
+        let user = DirectoryUser { identity: identity.clone(), credential, epoch: directory.epoch() };
+        Ok(Some(Signer { secret_key, owner, user: Some(user) }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::sealing::Sealing;
+    use base_access::{access_key_of, Binding, Directory, Row, RowBody, S3KeyRow, UserRow};
+    use base_types::ErrorCode;
+    use std::sync::Arc;
+
+    fn sealing(home: &std::path::Path) -> Sealing {
+        let file = home.join("sealing");
+        std::fs::write(&file, "00".repeat(32)).unwrap();
+        Sealing::load(Some(&file)).unwrap()
+    }
+
+    fn directory(sealing: &Sealing, disabled: bool, expires_ms: Option<u64>) -> Directory {
+        let access_key = access_key_of(8);
+        let bound = Bound { access_key: &access_key, user: "ann", user_id: 7 };
+        let (sealed_by, sealed) = sealing.seal("the secret", &bound).unwrap();
+        let ann = UserRow {
+            id: 7,
+            service: false,
+            tenant: None,
+            roles: vec![Binding { role: "reader".into(), on: None }],
+            password: None,
+            disabled,
+            created_ms: 0,
+        };
+        let user = ("ann".to_string(), 7);
+        let key = S3KeyRow { user, sealed_by, sealed, on: None, expires_ms, note: String::new(), created_ms: 0 };
+        let row = |body| Row { epoch: 1, changed_ms: 0, body };
+        let rows = [
+            ("user/ann".to_string(), row(Some(RowBody::User(ann)))),
+            (format!("s3key/{access_key}"), row(Some(RowBody::S3Key(key)))),
+            (format!("s3key/{}", access_key_of(9)), row(None)),
+        ];
+        Directory::new(1, rows.into())
+    }
+
+    async fn found(
+        with: Directory,
+        home: &std::path::Path,
+        sealing: Sealing,
+        key: u64,
+    ) -> Result<Option<Signer>, ErrorCode> {
+        let section = crate::config::AccessSection { required: true, ..Default::default() };
+        let (hub, mut keeper, _) = AccessHub::open(&section, home.into(), "w", &[], sealing);
+        keeper.keep(Arc::new(with));
+        hub.find(&access_key_of(key)).await.map_err(|refusal| refusal.code)
+    }
+
+    #[tokio::test]
+    async fn keys_are_opened_by_the_own_copy() {
+        let home = tempfile::tempdir().unwrap();
+        let own = || sealing(home.path());
+        let signer = found(directory(&own(), false, None), home.path(), own(), 8).await.unwrap().unwrap();
+        assert_eq!((signer.secret_key.as_str(), signer.owner.id.as_str()), ("the secret", "user-0000000000000007"));
+        assert!(!format!("{signer:?}").contains("the secret"));
+        assert!(found(directory(&own(), false, None), home.path(), own(), 10).await.unwrap().is_none());
+        let invalid = Err(ErrorCode::S3(S3ErrorCode::InvalidAccessKeyId));
+        let code = |found: Result<Option<Signer>, ErrorCode>| found.map(|_| ());
+        assert_eq!(code(found(directory(&own(), false, None), home.path(), own(), 9).await), invalid, "revoked");
+        assert_eq!(code(found(directory(&own(), true, None), home.path(), own(), 8).await), invalid, "disabled");
+        assert_eq!(code(found(directory(&own(), false, Some(1)), home.path(), own(), 8).await), invalid, "expired");
+        let shut = found(directory(&own(), false, None), home.path(), Sealing::default(), 8).await;
+        assert_eq!(code(shut), Err(ErrorCode::S3(S3ErrorCode::ServiceUnavailable)), "no sealing key");
+    }
+}
