@@ -103,6 +103,7 @@ def main():
             doors(world)
             roles(world)
             revocation(world)
+            s3_keys(world)
             break_glass(world)
             canaries(world)
             majority_lost(world)
@@ -166,6 +167,45 @@ def revocation(world):
     world.refused("Unauthenticated", "kv", "get", "ann/1", node=4, token=ann)
     world.done("user", "enable", "ann", token=root)
     world.done("kv", "get", "ann/1", node=0, token=ann)
+
+
+def s3_keys(world):
+    """A user's S3 key: its roles and bounds at the S3 door, its secret nowhere, and its end."""
+    root = world.root
+
+    def key(*arguments):
+        lines = world.done("key", "create", *arguments, token=root).splitlines()
+        pair = dict(line.split("=", 1) for line in lines)
+        world.canaries.append(("s3-key", "." + pair["AWS_SECRET_ACCESS_KEY"]))
+        return pair["AWS_ACCESS_KEY_ID"], pair["AWS_SECRET_ACCESS_KEY"]
+
+    def s3(pair, method, path, node=0):
+        command = ["curl", "-s", "-m", "20", "-o", "/dev/null", "-w", "%{http_code}", "--cacert", world.ready["ca"],
+                   "--aws-sigv4", "aws:amz:us-east-1:s3", "--user", ":".join(pair), "-X", method,
+                   world.nodes[node]["s3"] + path]
+        return subprocess.run(command + (["-d", "body"] if method == "PUT" and path.count("/") > 1 else []),
+                              capture_output=True, text=True).stdout
+
+    def expect(expected, pair, method, path, why, node=0):
+        got = s3(pair, method, path, node)
+        check(got == str(expected), f"S3 {method} {path}: {got}, not {expected}: {why}")
+
+    world.done("user", "create", "olga", "--role", "root", token=root)
+    world.done("user", "create", "sam", "--role", "writer on bucket/vault/in/", token=root)
+    olga, sam = key("olga", "--expires-in", "1h"), key("sam")
+    expect(200, olga, "PUT", "/vault", "a user who may configure a bucket makes it")
+    expect(200, sam, "PUT", "/vault/in/a", "a role is enough", node=3)
+    expect(403, sam, "PUT", "/vault/out/a", "beyond the role")
+    expect(403, sam, "PUT", "/sams-own", "a writer makes no bucket")
+    narrow = key("olga", "--on", "bucket/vault/in/")
+    expect(200, narrow, "GET", "/vault/in/a", "within the key's bound", node=2)
+    expect(200, olga, "PUT", "/vault/out/b", "its owner")
+    expect(403, narrow, "GET", "/vault/out/b", "beyond the key's bound, though its user owns the bucket")
+    world.done("key", "revoke", sam[0], node=1, token=root)
+    since = time.time()
+    for node in range(len(world.nodes)):
+        while s3(sam, "GET", "/vault/in/a", node) == "200":
+            check(time.time() - since < REVOKED_S, f"node {node + 1} takes an S3 key {REVOKED_S} s after it was revoked")
 
 
 def break_glass(world):
