@@ -18,6 +18,7 @@ a world of `hive dev --secure`. With curl, such a request is `curl --cacert "$HI
     roles(guide)
     users(guide)
     tokens(guide)
+    s3_keys(guide)
     removals(guide)
 
 
@@ -77,6 +78,16 @@ def tokens(guide):
     listed = guide.show({"action": "ListTokens", "user": "ann"})["tokens"]
     guide.say("## RevokeToken\n\nEnds a token. Within two seconds no node takes it that hears from the world.")
     guide.show({"action": "RevokeToken", "id": listed[0]["id"], "user": "ann"})
+
+
+def s3_keys(guide):
+    guide.say("## CreateS3Key\n\nMakes an S3 access key for a user. This answer is the only one that shows the secret: the world keeps it sealed. `on` bounds everything that is done with the key. `account` is what policies of buckets call the user.")
+    ask = {"action": "CreateS3Key", "user": "ann", "expires_in_s": 3600, "on": "bucket/photos/ann/", "note": "backup"}
+    made = guide.show(ask)
+    guide.say("## ListS3Keys\n\nLists S3 access keys of users, without their secrets. `user` narrows the list.")
+    guide.show({"action": "ListS3Keys", "user": "ann"})
+    guide.say("## RevokeS3Key\n\nEnds an S3 access key. Within two seconds no node takes it that hears from the world.")
+    guide.show({"action": "RevokeS3Key", "access_key": made["access_key"], "user": "ann"})
 
 
 def removals(guide):

@@ -89,14 +89,10 @@ mod tests {
         Directory::new(1, rows.into())
     }
 
-    async fn found(
-        with: Directory,
-        home: &std::path::Path,
-        sealing: Sealing,
-        key: u64,
-    ) -> Result<Option<Signer>, ErrorCode> {
+    async fn found(with: Directory, sealing: Sealing, key: u64) -> Result<Option<Signer>, ErrorCode> {
+        let data = tempfile::tempdir().unwrap();
         let section = crate::config::AccessSection { required: true, ..Default::default() };
-        let (hub, mut keeper, _) = AccessHub::open(&section, home.into(), "w", &[], sealing);
+        let (hub, mut keeper, _) = AccessHub::open(&section, data.path().into(), "w", &[], sealing);
         keeper.keep(Arc::new(with));
         hub.find(&access_key_of(key)).await.map_err(|refusal| refusal.code)
     }
@@ -105,16 +101,16 @@ mod tests {
     async fn keys_are_opened_by_the_own_copy() {
         let home = tempfile::tempdir().unwrap();
         let own = || sealing(home.path());
-        let signer = found(directory(&own(), false, None), home.path(), own(), 8).await.unwrap().unwrap();
+        let signer = found(directory(&own(), false, None), own(), 8).await.unwrap().unwrap();
         assert_eq!((signer.secret_key.as_str(), signer.owner.id.as_str()), ("the secret", "user-0000000000000007"));
         assert!(!format!("{signer:?}").contains("the secret"));
-        assert!(found(directory(&own(), false, None), home.path(), own(), 10).await.unwrap().is_none());
+        assert!(found(directory(&own(), false, None), own(), 10).await.unwrap().is_none());
         let invalid = Err(ErrorCode::S3(S3ErrorCode::InvalidAccessKeyId));
         let code = |found: Result<Option<Signer>, ErrorCode>| found.map(|_| ());
-        assert_eq!(code(found(directory(&own(), false, None), home.path(), own(), 9).await), invalid, "revoked");
-        assert_eq!(code(found(directory(&own(), true, None), home.path(), own(), 8).await), invalid, "disabled");
-        assert_eq!(code(found(directory(&own(), false, Some(1)), home.path(), own(), 8).await), invalid, "expired");
-        let shut = found(directory(&own(), false, None), home.path(), Sealing::default(), 8).await;
+        assert_eq!(code(found(directory(&own(), false, None), own(), 9).await), invalid, "revoked");
+        assert_eq!(code(found(directory(&own(), true, None), own(), 8).await), invalid, "disabled");
+        assert_eq!(code(found(directory(&own(), false, Some(1)), own(), 8).await), invalid, "expired");
+        let shut = found(directory(&own(), false, None), Sealing::default(), 8).await;
         assert_eq!(code(shut), Err(ErrorCode::S3(S3ErrorCode::ServiceUnavailable)), "no sealing key");
     }
 }
