@@ -5,8 +5,7 @@
 //!   user- + 16 hexadecimal digits  the account of the user with this id: it owns buckets and objects
 //! ```
 //!
-//! Always: an account hangs on the user's id, so a later user of the same name owns nothing of the earlier one's; no account
-//! key is made for such an account (core-s3).
+//! Always: an account hangs on the user's id, so a later user of the same name owns nothing of the earlier one's.
 //! Not here: secrets (the edge draws, seals and opens them).
 
 const MARK: &str = "HIVK";
