@@ -127,7 +127,7 @@ pub struct S3KeyRow {
     pub sealed_by: String,
     /// The secret half, sealed: the edge's, which alone can open it.
     pub sealed: String,
-    /// Nothing but this, whoever allows it; all that the user may where absent.
+    /// Nothing but this, whatever allows more; all that the user may where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<crate::pattern::Pattern>,
     /// Unix milliseconds from when it counts for nothing; never where absent.

@@ -377,7 +377,7 @@ pub struct CreateS3Key {
     pub user: String,
     /// For so long; without end where absent.
     pub expires_in_s: Option<u64>,
-    /// Nothing but this resource, whoever allows it.
+    /// Nothing but this resource, whatever allows more.
     pub on: Option<String>,
     /// What it is for.
     #[serde(default)]

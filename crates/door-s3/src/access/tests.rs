@@ -198,7 +198,7 @@ fn roles_give_without_a_policy() {
     assert_eq!(ask_as(&una, &bucket, "s3:ListBucket", None, "lo"), no);
     assert_eq!(ask_as(&una, &bucket, "s3:GetBucketPolicy", None, "logs/"), no);
     assert!(might_allow(&una, "s3:PutObject", &bucket) && !might_allow(&una, "s3:DeleteObject", &bucket));
-    // An explicit deny wins over a role, whoever gives it.
+    // An explicit deny wins over any role.
     let deny = format!(r#"{{"Version":"2012-10-17","Statement":{}}}"#, statement("Deny", "*", "s3:GetObject"));
     bucket.policy = Some(deny);
     assert_eq!(ask_as(&una, &bucket, "s3:GetObject", Some("logs/a"), ""), Err(Denied::ByPolicy));

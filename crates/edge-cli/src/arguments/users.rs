@@ -171,7 +171,7 @@ pub enum S3KeyCommand {
         /// For so long: 90s, 30m, 12h, 30d; without end where absent
         #[arg(long, alias = "expires", value_parser = duration)]
         expires_in: Option<u64>,
-        /// Nothing but this resource, whoever allows it
+        /// Nothing but this resource, whatever allows more
         #[arg(long)]
         on: Option<String>,
         /// What it is for
