@@ -97,6 +97,21 @@ The node map. `score` combines load, disk and the number of replicas; placement 
     guide.say("## ForgetNode\n\nRemoves a node that is gone for good from the list. The action is refused while the node is up, or while it is a member of a cluster.")
     guide.show({"action": "ForgetNode", "node": 1}, status=409)
     guide.say("""
+## UpgradeStatus
+
+Which formats the world writes, and what raising them waits for. [Upgrades](../operations/upgrade.md) shows the whole procedure.
+
+| field | meaning |
+|---|---|
+| `format_level` | the world's format level |
+| `target` | the greatest level that the asked node serves |
+| `nodes` | each node's version, the greatest level that it serves, and whether it is up |
+| `blockers` | why the world cannot be raised to `target` yet, one sentence for each node |
+""")
+    guide.show({"action": "UpgradeStatus"})
+    guide.say("## FinalizeUpgrade\n\nRaises the world to the greatest format level that the asked node serves. Older versions cannot come back afterwards. The answer is that of\nUpgradeStatus. The action is refused with `Conflict` while a node on the list is unreachable or does not serve the level. The message names\neach such node and what to do. Where the world has the level already, nothing changes.")
+    guide.show({"action": "FinalizeUpgrade"})
+    guide.say("""
 ## Status
 
 The world as this node sees it.

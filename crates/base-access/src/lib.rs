@@ -38,6 +38,6 @@ pub use row::{
     check_name, RoleRow, Row, RowBody, RowName, S3KeyRow, TenantRow, TokenRow, UserRow, BINDINGS_MAX, NAME_BYTES_MAX,
     ROOT_USER,
 };
-pub use s3key::{access_key_of, account_of, credential_of};
+pub use s3key::{access_key_of, account_of, credential_of, is_account_of_user};
 pub use token::{Token, TokenHash, TOKEN_BYTES};
 pub use verb::{Verb, Verbs};

@@ -5,7 +5,8 @@
 //!   user- + 16 hexadecimal digits  the account of the user with this id: it owns buckets and objects
 //! ```
 //!
-//! Always: an account hangs on the user's id, so a later user of the same name owns nothing of the earlier one's.
+//! Always: an account hangs on the user's id, so a later user of the same name owns nothing of the earlier one's; no
+//! key of an S3 account is made for it (core-s3's `keys_are_made_found_listed_and_removed`).
 //! Not here: secrets (the edge draws, seals and opens them).
 
 const MARK: &str = "HIVK";
@@ -30,9 +31,25 @@ pub fn account_of(user_id: u64) -> String {
     format!("{ACCOUNT_MARK}{user_id:016x}")
 }
 
+/// Whether an account's name is one that a user has or could get.
+pub fn is_account_of_user(account: &str) -> bool {
+    let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    account.strip_prefix(ACCOUNT_MARK).is_some_and(|digits| digits.len() == DIGITS && digits.bytes().all(digit))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn accounts_of_users_are_known() {
+        assert!(is_account_of_user(&account_of(0xab)));
+        for other in
+            ["ann", "user-", "user-1", "user-00000000000000AB", "user-00000000000000abc", "xuser-00000000000000ab"]
+        {
+            assert!(!is_account_of_user(other), "{other}");
+        }
+    }
 
     #[test]
     fn access_keys_read_back() {

@@ -437,6 +437,15 @@ impl CreateKey {
     }
 }
 
+/// A key of this account would count whatever the roles of the user are whose account it is, and after the user's end.
+fn refuse_users(account: &str) -> Result<(), Refusal> {
+    if !base_access::is_account_of_user(account) {
+        return Ok(());
+    }
+    let message = format!("account '{account}' is a user's: make its keys with `hive key create` (CreateS3Key)");
+    Err(S3ErrorCode::InvalidRequest.because(message))
+}
+
 /// The answers of a round of three.
 fn three(answers: Vec<CallResult>) -> [CallResult; 3] {
     let mut answers = answers.into_iter();
@@ -448,6 +457,7 @@ impl Work for CreateKey {
     fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<Step, Failure> {
         if answers.is_empty() {
             directory::check_account(&self.call.account)?;
+            refuse_users(&self.call.account)?;
             if self.tried.is_none() {
                 let key = self.draw(context)?;
                 let (account, secret_key) = (key.account.clone(), key.secret_key.clone());

@@ -31,6 +31,8 @@ fn keys_are_made_found_listed_and_removed() {
         .unwrap();
     account(&mut world, "ann");
     account(&mut world, "bob");
+    account(&mut world, "user-00000000000000ab");
+    assert_eq!(code(world.call(key("user-00000000000000ab", None))), "InvalidRequest", "roles would not count");
     let made: AccessKey = world.ask(key("ann", Some("AKEY"))).unwrap();
     assert_eq!((world.ask(get("AKEY")), &made.display_name[..]), (Ok(made.clone()), "Ann"));
     assert_eq!(world.ask(key("ann", Some("AKEY"))), Ok(made), "the very same is the same");
