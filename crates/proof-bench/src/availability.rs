@@ -3,9 +3,10 @@
 //!   proof-check (what, when) ──▶ this file (does it) ──▶ members.rs (processes) + links.rs (what is between them)
 //!   clients.rs (a stream of operations for each level) ──▶ proof-check (shares, gaps, redundancy)
 //!
-//! Always: one fault at a time, the next after full redundancy is back or was waited for long enough; Hive and etcd are
-//! measured one after the other, with the same plan but for what etcd has no counterpart of. Not injected here: clocks that
-//! jump, which needs rights; the simulator's run of the same schedule has them (proof-sim, `availability`).
+//! Always: one fault at a time in a system, the next after full redundancy is back or was waited for long enough; Hive and
+//! etcd are measured at the same time, so that both have the same neighbours on the machine, with the same plan but for what
+//! etcd has no counterpart of. Not injected here: clocks that jump, which needs rights; the simulator's run of the same
+//! schedule has them (proof-sim, `availability`).
 
 mod clients;
 mod links;
@@ -49,18 +50,23 @@ pub async fn run(options: &Options, report: &mut Report) -> Result<(), BenchErro
     let kinds = |all: &[Kind]| -> Vec<Kind> {
         all.iter().copied().filter(|kind| *kind != Kind::SlowDisk || has_strace).collect()
     };
-    let figures = measure(System::Hive, &options.program, &kinds(&HIVE_KINDS), options).await?;
-    report.availability.push(figures);
-    if options.beside.as_deref() == Some("etcd") {
-        let Some(program) = etcd::find() else {
-            report.note(etcd::MISSING.into());
-            return Ok(());
-        };
-        let figures = measure(System::Etcd, &program, &kinds(&ETCD_KINDS), options).await?;
-        report.availability.push(figures);
-        report.note(
-            "etcd: five members without TLS, synced, through its JSON gateway; its own client would speak gRPC".into(),
-        );
+    let (hive_kinds, etcd_kinds) = (kinds(&HIVE_KINDS), kinds(&ETCD_KINDS));
+    let hive = measure(System::Hive, &options.program, &hive_kinds, options);
+    match (options.beside.as_deref(), etcd::find()) {
+        (Some("etcd"), Some(program)) => {
+            let (hive, etcd) = tokio::try_join!(hive, measure(System::Etcd, &program, &etcd_kinds, options))?;
+            report.availability.extend([hive, etcd]);
+            report.note(
+                "etcd: five members without TLS, synced, through its JSON gateway; its own client would speak gRPC; measured at the same time as Hive, on the same cores and disk"
+                    .into(),
+            );
+        }
+        (beside, _) => {
+            report.availability.push(hive.await?);
+            if beside == Some("etcd") {
+                report.note(etcd::MISSING.into());
+            }
+        }
     }
     report.note(format!(
         "an operation has {} ms for all its tries; what was not answered then has failed. 'of a day': 24 kills, 4 pauses, one zone cut, one wipe, one rolling restart in 24 h at this rate, reckoned from the failures of each kind here",
