@@ -99,16 +99,80 @@ def disk_loss_in_turn(run):
     run.note(load.summary() + ", all there after a restart")
 
 
-def full_disk(run):
-    """One node's data directory on a small file system: filled, then room is made."""
+# How long all disks stay full, and how long a read may take then.
+FULL_SECONDS = 45
+READ_MS = 5_000
+
+
+def small_disks(run, numbers):
+    """A world of three nodes in one region; the data of those named is on a small file system each. -> world, the directories"""
     world = run.world("w", regions=("fr-par",) * 3, limits={"disk_free_bytes_min": 16 << 20},
                       tuning={"log_segment_bytes": 8 << 20, "flush_after_ms": 1000, "flush_bytes": 4 << 20})
-    small = world.nodes[3].directory / "data"
-    small.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=160m,mode=0700", "hive-real", str(small)], capture_output=True, text=True)
+    return world, [mount_small(run, world.nodes[number].directory / "data") for number in numbers]
+
+
+def mount_small(run, directory):
+    directory.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=160m,mode=0700", "hive-real", str(directory)], capture_output=True, text=True)
     if done.returncode != 0:
         raise Skip(f"a small file system cannot be mounted here: {done.stderr.strip()}")
-    run.cleanups.append(lambda: subprocess.run(["umount", "-l", str(small)], capture_output=True))
+    run.cleanups.append(lambda: subprocess.run(["umount", "-l", str(directory)], capture_output=True))
+    return directory
+
+
+def full_disks(run):
+    """The disks of all nodes are full at once: writes are refused with 507, reads go on, also after a leader is killed."""
+    world, smalls = small_disks(run, (1, 2, 3))
+    world.start()
+    world.wait_ready()
+    world.keyspace("default", size=3)
+    load = Load(world, writers=2, counters=1, readers=1, pause=0.01).start()
+    time.sleep(2)
+    load.finish().check()
+    for small in smalls:
+        fill(small / "filler")
+    refused = await_status(world, "default", 507, 30)
+    slowest = read_while_full(world, FULL_SECONDS)
+    leader = world.leader("metadata@ks-default-0")
+    world.kill(leader)
+    world.start(leader)
+    world.wait_ready(leader)
+    slowest = max(slowest, read_while_full(world, FULL_SECONDS / 3))
+    for small in smalls:
+        (small / "filler").unlink()
+    back = await_status(world, "default", 200, 20)
+    again = Load(world, writers=2, counters=0, readers=0, prefix="again", pause=0.01).start()
+    time.sleep(2)
+    again.finish().check_pairs({})
+    world.stop()
+    world.start()
+    world.wait_ready()
+    load.check()
+    again.check_pairs({})
+    run.note(f"507 after {refused:.1f} s; reads went on, the slowest took {slowest:.1f} s; taken again {back:.1f} s after there was room; {load.summary()}")
+
+
+def read_while_full(world, seconds):
+    """Strong and eventual reads through each node in turn, none of which may fail; how long the slowest took."""
+    slowest, end = 0.0, time.monotonic() + seconds
+    while time.monotonic() < end:
+        for number in world.nodes:
+            for level in ("strong", "eventual"):
+                start = time.monotonic()
+                read = world.ask(number, action="KvGet", key="w0-000000", read_consistency=level, deadline_ms=READ_MS)
+                slowest = max(slowest, time.monotonic() - start)
+                if not read["found"]:
+                    raise Problem(f"a {level} read through node {number} misses a key while all disks are full")
+            status, answer = put(world, number, "default", "while-full")
+            if status not in (200, 507):
+                raise Problem(f"a put through node {number} is answered {status} {answer} while all disks are full")
+        time.sleep(0.5)
+    return slowest
+
+
+def full_disk(run):
+    """One node's data directory on a small file system: filled, then room is made."""
+    world, (small,) = small_disks(run, (3,))
     world.start()
     world.wait_ready()
     world.keyspace("default", size=3)
@@ -189,4 +253,4 @@ def fill(path):
                 continue
 
 
-CASES = [("disk-loss", disk_loss), ("disk-loss-in-turn", disk_loss_in_turn), ("disk-full", full_disk)]
+CASES = [("disk-loss", disk_loss), ("disk-loss-in-turn", disk_loss_in_turn), ("disk-full", full_disk), ("disks-full", full_disks)]
