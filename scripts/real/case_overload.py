@@ -31,9 +31,8 @@ CLOSED_CLIENTS = 256
 # More connections than the nodes take.
 CONNECTIONS_MAX = 600
 CONNECTIONS = 900
-# The default. With 1,000, less than CONNECTIONS_MAX divided by what the nodes can do, answers by JSON were seen to stay away for
-# the whole overload: each write is begun, and ends after its deadline (decision 0047, Consequence).
-DEADLINE_MS = 5000
+# Less than CONNECTIONS_MAX divided by what the nodes can do: leaders must refuse most writes before they begin with them (decision 0078).
+DEADLINE_MS = 1000
 # Longer than any deadline of a node: what is not answered then never is.
 ANSWER_SECONDS = 30.0
 AFTER = 50

@@ -564,6 +564,8 @@ pub struct LaneStatistics {
     pub entries_applied: u64,
     pub commands_applied: u64,
     pub duplicates_suppressed: u64,
+    /// Writes refused because commits took longer than they had left.
+    pub writes_too_late: u64,
     pub reads_lease: u64,
     pub reads_index: u64,
     pub reads_eventual: u64,

@@ -15,6 +15,7 @@ pub mod admin;
 pub mod apply;
 pub mod archive_ack;
 pub mod chain;
+mod commit_time;
 mod contradiction;
 mod dedup_gc;
 mod exchange;
@@ -38,6 +39,7 @@ use crate::meta::{ClusterMeta, Recovered, ReplicaRecord, FIRST_INDEX, MEMBERS_MA
 use crate::replica::admin::AdminWaits;
 use crate::replica::archive_ack::ArchiveAcks;
 use crate::replica::chain::Chain;
+use crate::replica::commit_time::CommitTime;
 use crate::replica::leader_handoff::Handoff;
 use crate::replica::log_repair::LogRepair;
 use crate::replica::quarantine::{contained, Quarantine};
@@ -85,6 +87,7 @@ pub struct Replica {
     pub request_ids: RequestIds,
     pub staged: Vec<StagedWrite>,
     pub proposed: VecDeque<Proposed>,
+    commit_time: CommitTime,
     pub pending_writes: usize,
     /// An entry up to here may make later writes be refused; `MAX`: it waits to be proposed.
     pub unsure_until: LogIndex,
@@ -272,6 +275,7 @@ impl Replica {
             request_ids: RequestIds::default(),
             staged: Vec::new(),
             proposed: VecDeque::new(),
+            commit_time: CommitTime::default(),
             pending_writes: 0,
             unsure_until: LogIndex(0),
             absolute: Vec::new(),

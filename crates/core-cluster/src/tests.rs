@@ -5,6 +5,7 @@
 mod archive_ack;
 mod basics;
 mod clocks;
+mod commit_time;
 mod contradiction;
 mod crashes;
 mod engines;

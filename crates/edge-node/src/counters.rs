@@ -66,6 +66,11 @@ fn replicas(numbers: &LaneStatistics, out: &mut Vec<Metric>) {
             "Repeated requests that were answered and not applied again. It grows where clients or nodes retry.",
             numbers.duplicates_suppressed,
         ),
+        count(
+            "writes_too_late",
+            "Writes that leaders here refused because a commit took longer than they had left. If it grows, the node has more to do than it can.",
+            numbers.writes_too_late,
+        ),
         reads("lease", numbers.reads_lease),
         reads("index", numbers.reads_index),
         reads("eventual", numbers.reads_eventual),

@@ -394,6 +394,9 @@ impl Replica {
             self.pending_writes = self.pending_writes.saturating_sub(if early { 0 } else { proposed.writes.len() });
             let ours = proposed.index == entry.index && proposed.term == entry.term;
             let time = self.cluster_time(now);
+            if ours {
+                self.commit_time.on_commit(proposed.since, now);
+            }
             for write in proposed.writes {
                 match answers.next().filter(|_| ours) {
                     // A repeated request is answered from where it was applied the first time.

@@ -53,6 +53,7 @@ pub struct Proposed {
     pub batch: BatchNumber,
     pub writes: Vec<WaitingWrite>,
     pub cluster_time_ms: u64,
+    pub since: Tick,
 }
 
 /// An applied write that waits for every member, or for a bucket.
@@ -115,7 +116,7 @@ impl Replica {
             let reply = core_backends::encode_reply::<crate::replica::apply::Done>(&Err(refusal));
             return self.complete_applied(lane, waiting, at, reply, time);
         }
-        if let Some(refused) = self.tail_refusal(lane, level) {
+        if let Some(refused) = self.tail_refusal(lane, level).or_else(|| self.too_late(lane, now, &waiting)) {
             return lane.complete(ticket, LocalOutcome::Refused(refused));
         }
         self.pending_writes += 1;
@@ -147,6 +148,25 @@ impl Replica {
         } else {
             expired()
         }
+    }
+
+    /// Why a write that would end after its deadline is not begun. One that is acknowledged before it is committed has time.
+    fn too_late(&self, lane: &mut LaneContext, now: Tick, write: &WaitingWrite) -> Option<Refusal> {
+        let takes = self.commit_time.estimate(self.proposed.front().map(|oldest| oldest.since), now);
+        let left = write.deadline.since(now);
+        if write.level < WriteConsistency::Strong || left >= takes {
+            return None;
+        }
+        lane.statistics.writes_too_late += 1;
+        Some(Refusal::new(
+            ErrorCode::DeadlineExceeded,
+            format!(
+                "cluster {} takes {} ms for a write now, and this one has {} ms left; back off, or allow more time",
+                self.spec.name,
+                takes.as_millis(),
+                left.as_millis()
+            ),
+        ))
     }
 
     /// The level a write will be acknowledged at. One that is acknowledged before it is applied must not be
@@ -364,7 +384,7 @@ impl Replica {
                 }
                 // The batch is known when the ready is made; `stage_ready` fills it in.
                 let batch = BatchNumber(u64::MAX);
-                self.proposed.push_back(Proposed { index, term, batch, writes, cluster_time_ms: time });
+                self.proposed.push_back(Proposed { index, term, batch, writes, cluster_time_ms: time, since: now });
             }
             Err(error) => {
                 self.pending_writes -= writes.len();
