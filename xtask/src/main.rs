@@ -4,6 +4,7 @@
 //!   layers.rs      arrows between crates, file headers, what a core crate may name
 //!   circles.rs     rooms of a crate that use each other in a circle; types with `impl` blocks all over
 //!   documents.rs   both sides of a merge, files that documents name and that are gone
+//!   excerpts.rs    code that documents show, line by line as in the file that it is from
 //!   error_codes.rs texts of error codes that code of production writes
 //!   words.rs       turns of phrase that have a plainer word
 //!   tour.rs        functions that docs/tour names and that are gone
@@ -14,6 +15,7 @@
 mod circles;
 mod documents;
 mod error_codes;
+mod excerpts;
 mod layers;
 mod ratchet;
 mod releases;
@@ -50,6 +52,7 @@ fn tidy(write: bool) -> Result<()> {
     }
     documents::check(root, &mut findings)?;
     tour::check(root, &mut findings)?;
+    excerpts::check(root, &mut findings)?;
     error_codes::check(root, &mut findings)?;
     releases::check(root, &mut findings)?;
     words::check(root, &mut ratchet)?;

@@ -10,6 +10,8 @@
 pub mod allocator;
 pub mod bucket_names;
 mod contract;
+#[cfg(test)]
+mod example;
 pub mod freed;
 pub mod memory;
 pub mod metadata;
