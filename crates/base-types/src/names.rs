@@ -75,13 +75,13 @@ pub enum NameError {
     #[error("cluster name '{0}' has no '@'; write backend/backend@anything, for example metadata@users")]
     NoAt(String),
     /// Nothing behind the `@`.
-    #[error("cluster name '{0}' has nothing behind '@'")]
+    #[error("cluster name '{0}' has nothing after '@'; write a name there, for example metadata@users")]
     EmptyTail(String),
     /// Too long.
-    #[error("cluster name is {0} bytes long; at most {CLUSTER_NAME_BYTES_MAX} are taken")]
+    #[error("cluster name is {0} bytes long; give at most {CLUSTER_NAME_BYTES_MAX}")]
     TooLong(usize),
     /// A control character or a space.
-    #[error("cluster name holds a control character or a space")]
+    #[error("cluster name holds a control character or a space; take it out")]
     BadCharacter,
     /// A backend that does not exist.
     #[error("cluster name '{name}' names an unknown backend '{backend}'; known are allocator, metadata, redis, reference, multipart, shard_reference, shard")]
@@ -92,7 +92,7 @@ pub enum NameError {
         backend: String,
     },
     /// The same backend twice, or too many.
-    #[error("cluster name '{0}' names a backend twice")]
+    #[error("cluster name '{0}' names a backend twice; name each once")]
     RepeatedBackend(String),
 }
 

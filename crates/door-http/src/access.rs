@@ -21,7 +21,10 @@ pub(crate) fn parse(name: &str, fields: Vec<(Cow<'_, str>, Value<'_>)>) -> Resul
     let refuse = |wrong: Wrong| Refusal::new(wrong.code, format!("action {name}: {}", wrong.message));
     match parsed {
         Some(call) => call.map_err(refuse),
-        None => Err(Refusal::new(ErrorCode::UnknownAction, format!("there is no action {name}"))),
+        None => Err(Refusal::new(
+            ErrorCode::UnknownAction,
+            format!("there is no action {name}; docs/guides/api lists them"),
+        )),
     }
 }
 

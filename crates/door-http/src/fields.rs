@@ -31,9 +31,7 @@ impl<'a> Fields<'a> {
         let what = what.into();
         match value {
             Value::Object(list) => Ok(Fields { body, what, list }),
-            other => {
-                Err(Refusal::new(ErrorCode::InvalidField, format!("{what} must be an object, not {}", other.kind())))
-            }
+            other => Err(Refusal::new(ErrorCode::InvalidField, format!("{what} is {}; send an object", other.kind()))),
         }
     }
 
@@ -58,14 +56,11 @@ impl<'a> Fields<'a> {
     }
 
     fn wrong(&self, name: &str, wanted: &str, got: &Value<'_>) -> Refusal {
-        Refusal::new(
-            ErrorCode::InvalidField,
-            format!("{}: field '{name}' must be {wanted}, not {}", self.what, got.kind()),
-        )
+        Refusal::new(ErrorCode::InvalidField, format!("{}: field '{name}' is {}; send {wanted}", self.what, got.kind()))
     }
 
     fn missing(&self, name: &str) -> Refusal {
-        Refusal::new(ErrorCode::MissingField, format!("{} needs the field '{name}'", self.what))
+        Refusal::new(ErrorCode::MissingField, format!("{} needs the field '{name}'; add it", self.what))
     }
 
     /// A text that may be absent.
@@ -98,7 +93,7 @@ impl<'a> Fields<'a> {
             None => Ok(None),
             Some(Value::Unsigned(value)) if (least..=most).contains(&value) => Ok(Some(value)),
             Some(Value::Unsigned(value)) => {
-                let message = format!("{}: field '{name}' is {value}; it must be {least} to {most}", self.what);
+                let message = format!("{}: field '{name}' is {value}; give {least} to {most}", self.what);
                 Err(Refusal::new(ErrorCode::LimitOutOfRange, message))
             }
             Some(other) => Err(self.wrong(name, &format!("a whole number from {least} to {most}"), &other)),
@@ -211,7 +206,11 @@ impl<'a> Fields<'a> {
         let decoded = BASE64.decode(text);
         decoded.map(Bytes::from).map_err(|error| {
             let reason = error.to_string().to_lowercase();
-            let message = format!("{}: '{name}' is not base64: {}", self.what, reason.trim_end_matches('.'));
+            let message = format!(
+                "{}: '{name}' is not base64 ({}); encode its bytes in the standard alphabet",
+                self.what,
+                reason.trim_end_matches('.')
+            );
             Refusal::new(ErrorCode::InvalidField, message)
         })
     }

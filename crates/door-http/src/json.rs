@@ -73,7 +73,7 @@ pub fn parse(body: &[u8]) -> Result<Value<'_>, Refusal> {
         let (line, column) = (error.line(), error.column());
         match shared.refusal.take() {
             Some(refusal) => {
-                Refusal { message: format!("{}, line {line} column {column}", refusal.message), ..refusal }
+                Refusal { message: format!("{} (line {line} column {column})", refusal.message), ..refusal }
             }
             None => Refusal::new(ErrorCode::MalformedJson, format!("the body is not JSON: {error}")),
         }
@@ -89,7 +89,7 @@ struct ValueSeed<'p> {
 impl<'p> ValueSeed<'p> {
     fn deeper<E: serde::de::Error>(self) -> Result<ValueSeed<'p>, E> {
         if self.depth >= DEPTH_MAX {
-            let message = format!("the body nests deeper than {DEPTH_MAX} levels");
+            let message = format!("the body nests deeper than {DEPTH_MAX} levels; send a flatter one");
             return Err(self.shared.refuse(ErrorCode::MalformedJson, message));
         }
         Ok(ValueSeed { shared: self.shared, depth: self.depth + 1 })
@@ -150,14 +150,16 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
         let mut out: Vec<(Cow<'de, str>, Value<'de>)> = Vec::with_capacity(room);
         while let Some(name) = map.next_key_seed(NameSeed)? {
             if out.iter().any(|(known, _)| *known == name) {
-                return Err(self
-                    .shared
-                    .refuse(ErrorCode::DuplicateField, format!("field '{}' is given twice", clip(&name))));
+                return Err(self.shared.refuse(
+                    ErrorCode::DuplicateField,
+                    format!("field '{}' is given twice; give it once", clip(&name)),
+                ));
             }
             if out.len() == FIELDS_MAX {
-                return Err(self
-                    .shared
-                    .refuse(ErrorCode::InvalidRequest, format!("an object has more than {FIELDS_MAX} fields")));
+                return Err(self.shared.refuse(
+                    ErrorCode::InvalidRequest,
+                    format!("an object has more than {FIELDS_MAX} fields; send fewer"),
+                ));
             }
             out.push((name, map.next_value_seed(item)?));
         }

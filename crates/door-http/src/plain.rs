@@ -108,8 +108,10 @@ fn request(route: PlainRoute, query: Query, posted: bool, body: Bytes) -> Result
 
 fn parse_query(query: &str) -> Result<Query, Refusal> {
     if query.len() > QUERY_BYTES_MAX {
-        let message =
-            format!("the query has {} bytes; at most {QUERY_BYTES_MAX} are taken; POST the value instead", query.len());
+        let message = format!(
+            "the query has {} bytes, and at most {QUERY_BYTES_MAX} are taken; POST the value instead",
+            query.len()
+        );
         return Err(Refusal::new(ErrorCode::BodyTooLarge, message));
     }
     let mut out = Query::default();
@@ -120,7 +122,7 @@ fn parse_query(query: &str) -> Result<Query, Refusal> {
         if seen.contains(&name) {
             return Err(Refusal::new(
                 ErrorCode::DuplicateField,
-                format!("'{}' is given twice", clip(&String::from_utf8_lossy(&name))),
+                format!("parameter '{}' is given twice; give it once", clip(&String::from_utf8_lossy(&name))),
             ));
         }
         set(&mut out, &name, value)?;
@@ -169,7 +171,7 @@ fn deadline(word: &str) -> Result<Duration, Refusal> {
         Ok(millis) if (1..=most).contains(&millis) => Ok(Duration::from_millis(millis)),
         _ => Err(Refusal::new(
             ErrorCode::LimitOutOfRange,
-            format!("'deadline_ms' is '{}'; it must be 1 to {most}", clip(word)),
+            format!("'deadline_ms' is '{}'; give 1 to {most}", clip(word)),
         )),
     }
 }
@@ -178,9 +180,7 @@ fn flag(word: &str) -> Result<bool, Refusal> {
     match word {
         "1" | "true" => Ok(true),
         "" | "0" | "false" => Ok(false),
-        other => {
-            Err(Refusal::new(ErrorCode::InvalidField, format!("'strict' is '{}'; it must be 0 or 1", clip(other))))
-        }
+        other => Err(Refusal::new(ErrorCode::InvalidField, format!("'strict' is '{}'; give 0 or 1", clip(other)))),
     }
 }
 

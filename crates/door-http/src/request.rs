@@ -88,7 +88,7 @@ pub const ACTIONS: &[(&str, &[&str])] = &[
 /// Reads a body.
 pub fn parse_request(body: Bytes, limits: &Limits) -> Result<Request, HttpError> {
     if body.len() > limits.body_bytes_max {
-        let message = format!("the body has {} bytes; at most {} are taken", body.len(), limits.body_bytes_max);
+        let message = format!("the body has {} bytes; send at most {}", body.len(), limits.body_bytes_max);
         return Err(Refusal::new(ErrorCode::BodyTooLarge, message).into());
     }
     Ok(parse(&body)?)
@@ -97,8 +97,7 @@ pub fn parse_request(body: Bytes, limits: &Limits) -> Result<Request, HttpError>
 fn parse(body: &Bytes) -> Result<Request, Refusal> {
     let value = json::parse(body)?;
     if !matches!(value, Value::Object(_)) {
-        let message =
-            format!(r#"the body is {}; it must be an object such as {{"action":"KvGet","key":"k"}}"#, value.kind());
+        let message = format!(r#"the body is {}; send an object such as {{"action":"KvGet","key":"k"}}"#, value.kind());
         return Err(Refusal::new(ErrorCode::InvalidRequest, message));
     }
     let mut fields = Fields::new(body, "the request", value)?;
@@ -165,7 +164,7 @@ const ISSUED: &str = "after:";
 /// `after:ID.GENERATION.INDEX:TEXT` was made after that position, which some answer told.
 pub fn request_id(text: &str) -> Result<RequestId, Refusal> {
     if text.is_empty() || text.len() > REQUEST_ID_BYTES_MAX {
-        let message = format!("request_id has {} bytes; it must have 1 to {REQUEST_ID_BYTES_MAX}", text.len());
+        let message = format!("request_id has {} bytes; give 1 to {REQUEST_ID_BYTES_MAX}", text.len());
         return Err(Refusal::new(ErrorCode::InvalidField, message));
     }
     let hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -361,9 +360,9 @@ fn value_needed(fields: &mut Fields<'_>) -> Result<Bytes, Refusal> {
 /// Refuses a key no store takes.
 pub fn check_key(key: Bytes) -> Result<Bytes, Refusal> {
     match key.len() {
-        0 => Err(Refusal::new(ErrorCode::EmptyKey, "the key is empty; it must have at least one byte")),
+        0 => Err(Refusal::new(ErrorCode::EmptyKey, "the key is empty; give it at least one byte")),
         length if length > KEY_BYTES_MAX => {
-            let message = format!("the key has {length} bytes; at most {KEY_BYTES_MAX} are taken");
+            let message = format!("the key has {length} bytes; give at most {KEY_BYTES_MAX}");
             Err(Refusal::new(ErrorCode::KeyTooLong, message))
         }
         _ => Ok(key),
@@ -373,7 +372,8 @@ pub fn check_key(key: Bytes) -> Result<Bytes, Refusal> {
 /// Refuses a value no store takes.
 pub fn check_value(value: Bytes) -> Result<Bytes, Refusal> {
     if value.len() > VALUE_BYTES_MAX {
-        let message = format!("the value has {} bytes; at most {VALUE_BYTES_MAX} are taken", value.len());
+        let message =
+            format!("the value has {} bytes; give at most {VALUE_BYTES_MAX}, or put it as an S3 object", value.len());
         return Err(Refusal::new(ErrorCode::ValueTooLarge, message));
     }
     Ok(value)
@@ -385,7 +385,7 @@ const STEP: &[&str] = &["op", "key", "key_base64", "value", "value_base64"];
 fn steps(body: &Bytes, fields: &mut Fields<'_>) -> Result<Vec<BatchStep>, Refusal> {
     let items = fields.list_of("steps")?.unwrap_or_default();
     if items.is_empty() || items.len() > BATCH_OPERATIONS_MAX {
-        let message = format!("a batch has {} steps; it must have 1 to {BATCH_OPERATIONS_MAX}", items.len());
+        let message = format!("a batch has {} steps; give 1 to {BATCH_OPERATIONS_MAX}", items.len());
         return Err(Refusal::new(ErrorCode::LimitOutOfRange, message));
     }
     items.into_iter().enumerate().map(|(at, item)| step(body, at, item)).collect()
@@ -409,7 +409,7 @@ fn command(fields: &mut Fields<'_>) -> Result<Vec<Bytes>, Refusal> {
     let words = fields.bytes_list("command")?.unwrap_or_default();
     if words.is_empty() || words.len() > BATCH_OPERATIONS_MAX {
         let message = format!(
-            r#"field 'command' has {} words; it must have 1 to {BATCH_OPERATIONS_MAX}, for example ["SET","k","v"]"#,
+            r#"field 'command' has {} words; give 1 to {BATCH_OPERATIONS_MAX}, for example ["SET","k","v"]"#,
             words.len()
         );
         return Err(Refusal::new(ErrorCode::LimitOutOfRange, message));

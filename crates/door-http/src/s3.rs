@@ -94,7 +94,9 @@ pub(crate) fn names_owner_beside(name: &str) -> bool {
 /// Reads the call of this name from what is left of the body when the common fields are taken out.
 pub(crate) fn parse(name: &str, fields: Vec<(Cow<'_, str>, Value<'_>)>) -> Result<S3Action, Refusal> {
     let parsed = S3Action::read(name, Tree(Value::Object(grouped(name, fields))));
-    let parsed = parsed.unwrap_or_else(|| Err(Wrong::new(ErrorCode::UnknownAction, "it is no S3 call".to_owned())));
+    let parsed = parsed.unwrap_or_else(|| {
+        Err(Wrong::new(ErrorCode::UnknownAction, "it is no S3 call; docs/guides/api lists them".to_owned()))
+    });
     let mut call = parsed.map_err(|wrong| {
         let flat = if wrong.code == ErrorCode::UnknownField { flat_fields(name) } else { String::new() };
         Refusal::new(wrong.code, format!("action {name}: {}{flat}", wrong.message))
@@ -144,21 +146,24 @@ fn flat_fields(call: &str) -> String {
 fn describe_bytes(call: &str, data: &Data, size: &mut u64, etag: &mut String) -> Result<(), Refusal> {
     let Data::Inline(bytes) = data else {
         if etag.is_empty() {
-            let message = format!("action {call}: needs the field 'etag' where the bytes are at a location");
+            let message = format!("action {call}: needs the field 'etag' where the bytes are at a location; add it");
             return Err(Refusal::new(ErrorCode::MissingField, message));
         }
         return Ok(());
     };
     if bytes.len() > INLINE_BYTES_MAX {
         let message = format!(
-            "action {call}: body_base64 has {} bytes; at most {INLINE_BYTES_MAX} are kept inline, larger ones go to a \
-             data store and are named by 'location'",
+            "action {call}: body_base64 has {} bytes, and at most {INLINE_BYTES_MAX} are kept inline; put larger ones into a \
+             data store and name them by 'location'",
             bytes.len()
         );
         return Err(S3ErrorCode::EntityTooLarge.because(message));
     }
     if *size != 0 && *size != bytes.len() as u64 {
-        let message = format!("action {call}: field 'size' is {size}, but body_base64 has {} bytes", bytes.len());
+        let message = format!(
+            "action {call}: field 'size' is {size}, but body_base64 has {} bytes; correct it, or leave it out",
+            bytes.len()
+        );
         return Err(Refusal::new(ErrorCode::InvalidField, message));
     }
     *size = bytes.len() as u64;
@@ -226,7 +231,7 @@ impl de::Error for Wrong {
         Wrong::new(ErrorCode::InvalidField, message.to_string())
     }
     fn missing_field(field: &'static str) -> Wrong {
-        Wrong::new(ErrorCode::MissingField, format!("needs the field '{field}'"))
+        Wrong::new(ErrorCode::MissingField, format!("needs the field '{field}'; add it"))
     }
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Wrong {
         let message = format!("there is no field '{}'; known are {}", clip(field), expected.join(", "));
@@ -243,7 +248,18 @@ impl de::Error for Wrong {
             de::Unexpected::Str(text) => format!("the text '{}'", clip(text)),
             other => other.to_string(),
         };
-        Wrong::new(ErrorCode::InvalidField, format!("must be {expected}, not {got}"))
+        Wrong::new(ErrorCode::InvalidField, format!("is {got}; send {}", in_words(expected.to_string())))
+    }
+}
+
+/// What serde expects, in words of JSON.
+fn in_words(expected: String) -> String {
+    match expected.as_str() {
+        "u8" | "u16" | "u32" | "u64" | "i32" | "i64" => "a whole number".to_owned(),
+        "a sequence" => "a list".to_owned(),
+        "a map" => "an object".to_owned(),
+        "a boolean" => "true or false".to_owned(),
+        _ => expected,
     }
 }
 
@@ -283,10 +299,10 @@ impl<'de> Deserializer<'de> for Tree<'de> {
             Value::Text(word) => visitor.visit_enum(Choice { word, content: None }),
             Value::Object(mut fields) if fields.len() == 1 => match fields.pop() {
                 Some((word, content)) => visitor.visit_enum(Choice { word, content: Some(content) }),
-                None => Err(Wrong::new(ErrorCode::InvalidField, "is empty".to_owned())),
+                None => Err(Wrong::new(ErrorCode::InvalidField, "is empty; send one word".to_owned())),
             },
             other => {
-                let message = format!("must be one of {}, not {}", variants.join(", "), other.kind());
+                let message = format!("is {}; send one of {}", other.kind(), variants.join(", "));
                 Err(Wrong::new(ErrorCode::InvalidField, message))
             }
         }
@@ -352,15 +368,16 @@ impl<'de> de::VariantAccess<'de> for Content<'de> {
     fn unit_variant(self) -> Result<(), Wrong> {
         match self.0 {
             None => Ok(()),
-            Some(value) => {
-                Err(Wrong::new(ErrorCode::InvalidField, format!("must be a word alone, not {}", value.kind())))
-            }
+            Some(value) => Err(Wrong::new(
+                ErrorCode::InvalidField,
+                format!("has {} beside the word; send the word alone", value.kind()),
+            )),
         }
     }
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Wrong> {
         match self.0 {
             Some(value) => seed.deserialize(Tree(value)),
-            None => Err(Wrong::new(ErrorCode::InvalidField, "needs a value beside the word".to_owned())),
+            None => Err(Wrong::new(ErrorCode::InvalidField, "has a word alone; send a value beside it".to_owned())),
         }
     }
     fn tuple_variant<V: Visitor<'de>>(self, _length: usize, visitor: V) -> Result<V::Value, Wrong> {

@@ -106,25 +106,25 @@ macro_rules! codes {
 
 codes! {
     AccessOff Invalid Answer
-        "the world asks nobody who they are (`access.required` is off), so users, roles and tokens would count for nothing";
+        "the world asks nobody who they are (`access.required` is off), so users, roles and tokens would count for nothing: turn it on in every `node.toml`, or use `hive dev --secure`";
     AlreadyAMember Conflict Answer
-        "the node has a replica of this cluster already";
+        "the node has a replica of this cluster already: name another node";
     BatchCrossesClusters Invalid Answer
-        "the keys of a `KvBatch` live in more than one cluster; a batch is atomic in one only";
+        "the keys of a `KvBatch` live in more than one cluster; a batch is atomic in one only: send a batch for each cluster";
     BodyTooLarge TooLarge Answer
-        "the body is longer than `limits.body_bytes_max` (4 MiB)";
+        "the body is longer than `limits.body_bytes_max` (4 MiB): send several requests, or raise the limit";
     BucketClosing Unavailable ShardSwitching
         "the bucket is being deleted; nodes handle this among themselves";
     CertificateRequired Invalid Answer
-        "the port answers clients that show a user's certificate, and none was shown, or one that names no user; see [TLS](../operations/tls.md)";
+        "the port answers clients that show a user's certificate, and none was shown, or one that names no user: show one that `hive ca issue --user` made; see [TLS](../operations/tls.md)";
     ClusterExists Conflict Answer
-        "a cluster of that name exists";
+        "a cluster of that name exists: choose another name, or delete it first";
     CommittedNotAbsolute Unknown Answer
-        "an absolute write is committed, but a member had not synced it at the deadline; see [Levels](README.md#levels)";
+        "an absolute write is committed, but a member had not synced it at the deadline: do not repeat it, and start the member that the message names; see [Levels](README.md#levels)";
     CommittedNotInBucket Unknown Answer
-        "an `s3` write is committed, but no bucket had it at the deadline; see [Levels](README.md#levels)";
+        "an `s3` write is committed, but no bucket had it at the deadline: do not repeat it, and check that the object store answers; see [Levels](README.md#levels)";
     ConditionFailed Precondition Answer
-        "`KvCompareAndSet`: the key has another value than `expected`";
+        "`KvCompareAndSet`: the key has another value than `expected`: read it again, then retry with what is there";
     ConfigClusterSilent Unavailable Answer
         "the configuration cluster does not answer; nodes handle this among themselves";
     Conflict Conflict Answer
@@ -134,75 +134,75 @@ codes! {
     DeadlineExceeded Unavailable Answer
         "no answer within `deadline_ms`; a read, or a write that was surely not done. A busy node says so without having begun";
     DirectoryStale Unavailable Answer
-        "this node has not heard from the world's directory of users for longer than `access.stale_limit_hours`: ask another node, or mend the world's clusters";
+        "this node has not heard from the world's directory of users for longer than `access.stale_limit_hours`: ask another node, or repair the world's clusters";
     DiskFailed Unavailable Answer
-        "the node's log could not be written; it takes no writes any more";
+        "the node's log could not be written, and it takes no writes any more: ask another node, and replace the disk";
     DiskFull Full Answer
-        "the node's disk has less than `limits.disk_free_bytes_min` left";
+        "the node's disk has less than `limits.disk_free_bytes_min` left: free space, or add a node";
     DuplicateField Invalid Answer
-        "a field is given twice";
+        "a field is given twice: give it once";
     DuplicateNode Conflict Answer
-        "two nodes claim one id";
+        "two nodes claim one id: give the new one an `id` of its own";
     EmptyKey Invalid Answer
-        "a key has at least one byte";
+        "the key is empty: give it at least one byte";
     EndedLifeKept Conflict Answer
         "the node keeps data of an ended life of this cluster: discard it (`DiscardEnded`), or name another node";
     ForeignPage Invalid Answer
-        "a page of another site may have caused the request; see [Browsers](limits.md#browsers)";
+        "a page of another site may have caused the request: send it from a program, not from a browser; see [Browsers](limits.md#browsers)";
     Internal Internal Answer
         "a bug: report it with the message";
     CorruptDocument = "Internal" Corrupt Answer
         "a keyspace's document or reshard is damaged: call the operator with the message";
     InvalidClusterName Invalid Answer
-        "a name is `backend/backend@anything`";
+        "the cluster's name is not valid: write `backend/backend@anything`, for example `metadata@users`";
     InvalidField Invalid Answer
-        "a field has a value of the wrong kind";
+        "a field has a value of the wrong kind: send the kind that the message names";
     InvalidKeyspace Invalid Answer
-        "the keyspace's name, partitions, clusters or split keys are not valid";
+        "the keyspace's name, partitions, clusters or split keys are not valid: correct the one that the message names";
     UnnamableCluster = "InvalidKeyspace" Internal Answer
         "a keyspace's name makes no valid cluster name; a bug: report it with the message";
     InvalidRequest Invalid Answer
-        "the body is JSON, but no action";
+        "the body is JSON, but no action: send an object with `action`";
     InvalidRule Invalid Answer
-        "the rule has a word or a value that is not valid";
+        "the rule has a word or a value that is not valid: correct the one that the message names";
     KeyTooLarge TooLarge Answer
-        "a key has at most 1,024 bytes";
+        "the key is longer than 1,024 bytes: give a shorter one";
     KeyTooLong = "KeyTooLarge" Invalid Answer
-        "a key has at most 1,024 bytes; the door refused it before any cluster saw it";
+        "the key is longer than 1,024 bytes, and the door refused it before any cluster saw it: give a shorter one";
     KeyspaceExists Conflict Answer
-        "a keyspace of that name exists";
+        "a keyspace of that name exists: choose another name, or delete it first";
     LeaderLives Conflict Answer
-        "`RecoverCluster`: a survivor follows a leader that it is connected to; the cluster serves";
+        "`RecoverCluster`: a survivor follows a leader that it is connected to, so the cluster serves: look at `hive ctl cluster show`, and retry if that leader dies";
     LevelZero Invalid Answer
-        "`RecoverCluster`: a region's cluster is recovered through a node of that region";
+        "`RecoverCluster`: a region's cluster is recovered through a node of that region: ask one";
     LimitOutOfRange Invalid Answer
-        "a number or a list is outside its limits";
+        "a number or a list is outside its limits: give one inside the limits that the message names";
     WorldFull = "LimitOutOfRange" Full Answer
-        "the world has as many nodes as it may have; forget nodes that are gone for good";
+        "the world has as many nodes as it may have: forget nodes that are gone for good (`hive ctl forget`)";
     MajorityLives Conflict Answer
-        "`RecoverCluster`: a majority of the voters answers with whole logs; it elects a leader by itself";
+        "`RecoverCluster`: a majority of the voters answers with whole logs, and elects a leader by itself: wait, and look at `hive ctl cluster show`";
     Malformed Invalid Answer
-        "the HTTP request itself is malformed";
+        "the HTTP request itself is malformed: correct what the message names";
     MalformedJson Invalid Answer
-        "the body is not JSON, or nests too deep";
+        "the body is not JSON, or nests too deep: correct it at the line and column that the message names";
     MemberUp Conflict Answer
-        "`RecoverCluster`: a member did not answer, and the world hears of its node: it is cut off, stuck, or has just died";
+        "`RecoverCluster`: a member did not answer, and the world hears of its node: it is cut off, stuck, or has just died: wait, ask through another node, or stop that node for good";
     MembershipChangePending Conflict Answer
-        "another node is joining the cluster; wait until that is done";
+        "another node is joining the cluster: wait until that is done, then retry";
     MembershipChangeRunning = "MembershipChangePending" Unavailable Answer
-        "one change of members at a time: wait for the one under way";
+        "another change of members is under way: wait until it is done, then retry";
     MethodNotAllowed Invalid Answer
-        "the route takes another method";
+        "the route takes another method: use the one that the message names";
     MissingField Invalid Answer
-        "a needed field is absent";
+        "a needed field is absent: add it";
     NewLifeSilent Conflict Answer
-        "`DiscardEnded`: the new life has no leader, so what is kept may be all there is";
+        "`DiscardEnded`: the new life has no leader, so what is kept may be all there is: retry when `hive ctl cluster show` shows a leader";
     NoArchiveReplica @ "NoDurableTail" Invalid Answer
-        "a write at `s3` on a cluster of which no member that answers keeps it in a bucket; nothing was written";
+        "a write at `s3` on a cluster of which no member that answers keeps it in a bucket, so nothing was written: add a node with `engine.object.url`, or use another level";
     NoArchiveReplicaYet = "NoArchiveReplica" @ "NoDurableTail" Unavailable Answer
-        "the same of a leader that may not have heard of its members yet; nodes retry, and answer with 400 when it has";
+        "the same of a leader that may not have heard of its members yet; nodes retry, and answer with 400 when it has: retry";
     NoLeader Unavailable Answer
-        "the cluster has no leader now";
+        "the cluster has no leader now: retry, and start its members that are down";
     NoSuchRole NotFound Answer
         "there is no role of that name; `hive role list` (ListRoles) lists them";
     NoSuchS3Key NotFound Answer
@@ -216,67 +216,67 @@ codes! {
     NoSealingKey Conflict Answer
         "S3 keys of users are sealed, and this node has no sealing key: set `access.sealing_key_file` on every node";
     NoSurvivor Conflict Answer
-        "`RecoverCluster`: no node that answers has a whole log of the cluster's present life";
+        "`RecoverCluster`: no node that answers has a whole log of the cluster's present life: start the nodes that held it, or restore a backup";
     NodeDown Conflict Answer
         "`DiscardEnded`: the node is down and may come back: start it, or forget it first";
     NotAMember Invalid Answer
-        "the node has no replica of this cluster, or no voting one; `DescribeCluster` lists the members";
+        "the node has no replica of this cluster, or no voting one: name a member (`DescribeCluster` lists them)";
     NoSuchMember = "NotAMember" NotFound Answer
-        "the node that the change names is no member of this cluster; `DescribeCluster` lists the members";
+        "the node that the change names is no member of this cluster: name a member (`DescribeCluster` lists them)";
     NotConfirmed Invalid Answer
-        "`RecoverCluster`: `confirm` is not the cluster's name";
+        "`RecoverCluster`: `confirm` is not the cluster's name: write the name exactly";
     NotEqual Conflict Answer
         "a shard's copy is not equal yet; nodes handle this among themselves";
     NotFound NotFound Answer
-        "there is no such route, or no such verification";
+        "there is no such route, or no such verification: `GET /` lists the routes; begin a new verification without `run`";
     NotLeader Unavailable Answer
         "another node leads; nodes handle this among themselves";
     NotQuarantined Conflict Answer
-        "`SkipEntry`: the cluster's leader is not stopped at that entry";
+        "`SkipEntry`: the cluster's leader is not stopped at that entry: name the entry that `hive ctl status` names";
     NotReady Unavailable ShardSwitching
-        "not yet: the node has not joined its world (`/ready` says what is missing), or a keyspace is being created";
+        "the node has not joined its world yet (`/ready` says what is missing), or a keyspace is being created: retry in a moment";
     NotInState = "NotReady" Conflict ShardSwitching
-        "the cluster or shard is not in the state that the request needs; the message says which";
+        "the cluster or shard is not in the state that the request needs: read it again, and retry when it is in the state that the message names";
     NoShardMap = "NotReady" NotFound ShardSwitching
         "the bucket's map has not been made yet; nodes handle this among themselves";
     NothingKept NotFound Answer
-        "`DiscardEnded`: the node keeps nothing of an ended life of this cluster";
+        "`DiscardEnded`: the node keeps nothing of an ended life of this cluster: `hive ctl recover` lists which nodes do";
     OutcomeUnknown Unknown Answer
-        "the write may have happened; read, or repeat it with the same `request_id`";
+        "the write may have happened: read the key, or repeat the write with the same `request_id`";
     Overloaded Overloaded Answer
         "too much is under way on this core, or a cluster remembers as many request ids as it may: back off and retry";
     PartitionMoving Unavailable PartitionSwitching
         "a reshard moves the key's partition; nodes handle this among themselves";
     PermissionDenied Forbidden Answer
-        "the user may not do this; the message says which role would allow it";
+        "the user may not do this: ask for a role that allows it (`hive user grant`)";
     PermissionsChanged Unavailable Answer
         "what the user may do changed while the request was under way, and nothing was done: retry";
     PlacementRefused Conflict Answer
-        "a node cannot take the replica, or nobody else can; the message says why";
+        "a node cannot take the replica, or no other node can: do what the message names, then retry";
     PlacementImpossible = "PlacementRefused" Invalid Answer
-        "the rule cannot be met by the nodes of this world; the message says what is missing";
+        "the nodes of this world cannot meet the rule: add the nodes that the message says are missing, or change the rule";
     PlacementUnmet = "PlacementRefused" Unavailable Answer
-        "the rule cannot be met by the nodes that are up; the message says what is missing";
+        "the nodes that are up cannot meet the rule: start the nodes that the message names, then retry";
     Quarantined Corrupt Answer
         "the cluster is stopped at an entry that no replica can apply: `hive ctl cluster skip`";
     QuorumAtRisk Unavailable Answer
-        "the change would leave the cluster without a majority that is up";
+        "the change would leave the cluster without a majority that is up: start its members that are down first";
     LastVoter = "QuorumAtRisk" Invalid Answer
-        "the node holds the cluster's only voter; delete the cluster instead";
+        "the node holds the cluster's only voter: add a member first, or delete the cluster";
     ReadOnly Invalid Answer
-        "`hive attach` only reads along; ask a node of the world";
+        "`hive attach` only reads: send the write to a node of the world";
     ReplicaDamaged Corrupt Answer
-        "the replica is damaged and is being rebuilt";
+        "the replica is damaged and is being rebuilt: retry through another node";
     ReplicaRotted = "ReplicaDamaged" Conflict Answer
-        "the records of an earlier replica rotted on the node, and a new one cannot take its place";
+        "the records of an earlier replica rotted on the node, and a new one cannot take its place: name another node";
     ReplicaUnreadable = "ReplicaDamaged" Unavailable Answer
-        "`hive attach`: the replica's copy in the bucket cannot be read now";
+        "`hive attach`: the replica's copy in the bucket cannot be read now: retry, and check that the object store answers";
     RequestIdExpired Conflict Answer
         "whether the write of this `after:` id was applied is no longer known, or the id is of another cluster; this attempt was not applied, an earlier one may have been: read the key";
     ReshardRunning Conflict Answer
-        "a reshard of this keyspace is under way; `DescribeKeyspace` shows its progress";
+        "a reshard of this keyspace is under way: wait until it is done (`DescribeKeyspace` shows its progress)";
     RoleExists Conflict Answer
-        "a role of that name exists; `replace` (`--replace`) changes its rules";
+        "a role of that name exists: choose another name, or change its rules with `replace` (`--replace`)";
     ShardFrozen Unavailable ShardSwitching
         "a bucket's shard is being switched; nodes handle this among themselves";
     ShuttingDown Unavailable Answer
@@ -286,49 +286,49 @@ codes! {
     Superseded Unavailable Answer
         "a later process of this node has taken its place; ask another node";
     SurvivorChanged Conflict Answer
-        "`RecoverCluster`: another survivor than `survivor` is best by now";
+        "`RecoverCluster`: another survivor than `survivor` is best by now: look again at what may be lost, then name that one";
     SurvivorGone Conflict Answer
-        "the replica that was chosen as survivor is no longer on its node";
+        "the replica that was chosen as survivor is no longer on its node: begin again with a survey (`hive ctl recover`)";
     SurvivorUnfit Conflict Answer
-        "the replica that was chosen as survivor cannot begin the new life any more; the message says what it is";
+        "the replica that was chosen as survivor cannot begin the new life any more: begin again with a survey (`hive ctl recover`)";
     Syntax Invalid Answer
-        "a Redis command has wrong arguments";
+        "a Redis command has wrong arguments: correct those that the message names";
     TenantExists Conflict Answer
-        "a tenant of that name exists";
+        "a tenant of that name exists: choose another name";
     TenantHasUsers Conflict Answer
-        "the tenant has users; delete them first";
+        "the tenant has users: delete them first (`hive user list --tenant`)";
     TooManyMembers Invalid Answer
-        "a cluster has at most 15 members";
+        "the cluster would have more than 15 members: remove one first";
     TooManyRecoveries Conflict Answer
         "a cluster was recovered 8 times and data of all its ended lives is kept: discard some";
     Unauthenticated Unauthenticated Answer
         "the request has no credential, or one that counts for nothing: send `Authorization: Bearer` with a token (`hive token create`)";
     UnknownAction Invalid Answer
-        "there is no action of that name";
+        "there is no action of that name: [the index](README.md) lists them";
     UnknownBackend Invalid Answer
-        "the cluster has no such backend; its name lists those it has";
+        "the cluster has no such backend: use one that its name lists";
     UnknownCluster NotFound ClusterGone
-        "there is no cluster of that name";
+        "there is no cluster of that name: `hive ctl clusters` (`ListClusters`) lists them";
     UnknownCommand Invalid Answer
-        "the backend has no such command";
+        "the backend has no such command: use one that [Redis](redis.md) lists";
     UnknownEngine Invalid Answer
-        "no node offers that engine";
+        "no node offers that engine: use one that the message lists, or start nodes with a build that has it";
     UnknownField Invalid Answer
-        "the action has no such field";
+        "the action has no such field: use the fields that the message lists";
     UnknownHost Invalid Answer
-        "the `Host` is no name of this node; see [Browsers](limits.md#browsers)";
+        "the `Host` is no name of this node: use its IP address, or add the name to `http.names`; see [Browsers](limits.md#browsers)";
     UnknownKeyspace NotFound Answer
-        "there is no keyspace of that name";
+        "there is no keyspace of that name: create it first (`hive ctl keyspace list` lists them)";
     UnknownLevel Invalid Answer
-        "writes know hopeful, eventual, strong, absolute, s3; reads know eventual, strong";
+        "there is no such level: use hopeful, eventual, strong, absolute or s3 for writes, eventual or strong for reads";
     UnknownNode NotFound Answer
-        "no node has that id";
+        "no node has that id: `hive ctl nodes` (`ListNodes`) lists them";
     UnknownRecovery NotFound Answer
-        "this life of the cluster was not recovered";
+        "this life of the cluster was not recovered: `hive ctl recover` (`ListRecoveries`) lists those that were";
     UserExists Conflict Answer
-        "a user of that name exists";
+        "a user of that name exists: choose another name";
     ValueTooLarge TooLarge Answer
-        "a value has at most 1 MiB";
+        "the value is longer than 1 MiB: give a shorter one, or put it as an S3 object";
     WrongGeneration Conflict ClusterReplaced
         "the cluster was deleted and created again meanwhile; nodes look it up again by themselves";
     WrongPartition Conflict PartitionMoved

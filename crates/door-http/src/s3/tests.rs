@@ -64,14 +64,14 @@ fn what_is_written_is_read_again() {
 #[test]
 fn refusals_name_the_field_and_the_remedy() {
     let golden = [
-        (r#"{"action":"GetObject","bucket":"b"}"#, "MissingField: action GetObject: needs the field 'key'"),
+        (r#"{"action":"GetObject","bucket":"b"}"#, "MissingField: action GetObject: needs the field 'key'; add it"),
         (
             r#"{"action":"HeadBucket","bucket":"b","buckets":1}"#,
             "UnknownField: action HeadBucket: there is no field 'buckets'; known are bucket",
         ),
         (
             r#"{"action":"HeadBucket","bucket":7}"#,
-            "InvalidField: action HeadBucket: field 'bucket': must be a string, not integer `7`",
+            "InvalidField: action HeadBucket: field 'bucket': is integer `7`; send a string",
         ),
         (
             r#"{"action":"PutBucketVersioning","bucket":"b","status":"On"}"#,
@@ -79,23 +79,23 @@ fn refusals_name_the_field_and_the_remedy() {
         ),
         (
             r#"{"action":"PutObject","bucket":"b","key":"k","body_base64":"?"}"#,
-            "InvalidField: action PutObject: field 'data': no base64: Invalid symbol 63, offset 0.",
+            "InvalidField: action PutObject: field 'data': is no base64 (Invalid symbol 63, offset 0.); encode its bytes again",
         ),
         (
             r#"{"action":"PutObject","bucket":"b","key":"k","location":"x"}"#,
-            "MissingField: action PutObject: needs the field 'etag' where the bytes are at a location",
+            "MissingField: action PutObject: needs the field 'etag' where the bytes are at a location; add it",
         ),
         (
             r#"{"action":"PutObject","bucket":"b","key":"k","body_base64":"aGk=","size":3}"#,
-            "InvalidField: action PutObject: field 'size' is 3, but body_base64 has 2 bytes",
+            "InvalidField: action PutObject: field 'size' is 3, but body_base64 has 2 bytes; correct it, or leave it out",
         ),
         (
             r#"{"action":"PutObject","bucket":"b","key":"k","body_base64":"","location":"x"}"#,
-            "InvalidField: action PutObject: field 'data': must be one of body_base64, location, parts, not an object",
+            "InvalidField: action PutObject: field 'data': is an object; send one of body_base64, location, parts",
         ),
         (
             r#"{"action":"UploadPart","bucket":"b","key":"k","upload_id":"u","part_number":-1,"size":1,"etag":""}"#,
-            "InvalidField: action UploadPart: field 'part_number': must be u32, not floating point `-1.0`",
+            "InvalidField: action UploadPart: field 'part_number': is floating point `-1.0`; send a whole number",
         ),
     ];
     for (body, told) in golden {
