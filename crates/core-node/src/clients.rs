@@ -267,9 +267,11 @@ impl Clients<'_> {
         }
         let Some(read) = redis::is_read(argv) else {
             let word = argv.first().map_or(String::new(), |word| word.escape_ascii().to_string());
-            return Err(
-                Refusal::new(ErrorCode::UnknownCommand, format!("redis command '{word}' is not known here")).into()
-            );
+            return Err(Refusal::new(
+                ErrorCode::UnknownCommand,
+                format!("redis command '{word}' is not known here; use one that docs/guides/api/redis.md lists"),
+            )
+            .into());
         };
         let bytes = redis::Command(argv.to_vec()).to_bytes();
         if !read {

@@ -101,7 +101,7 @@ impl Default for Rule {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RuleError {
     /// Longer than any rule.
-    #[error("rule is {0} bytes long; at most {RULE_BYTES_MAX} are taken")]
+    #[error("rule is {0} bytes long; write at most {RULE_BYTES_MAX}")]
     TooLong(usize),
     /// A word without `=`.
     #[error("rule word '{0}' has no '='; write word=value, for example size=3")]
@@ -121,10 +121,10 @@ pub enum RuleError {
         value: String,
     },
     /// No members.
-    #[error("rule has size=0; a cluster has from 1 to {RULE_SIZE_MAX} members")]
+    #[error("rule has size=0; write 1 to {RULE_SIZE_MAX}")]
     SizeZero,
     /// Too many members.
-    #[error("rule has size={0}; a cluster has at most {RULE_SIZE_MAX} members")]
+    #[error("rule has size={0}; write 1 to {RULE_SIZE_MAX}")]
     SizeTooLarge(usize),
     /// No such failure domain.
     #[error("rule has failure_domain={0}; known are chassis, rack, az, region")]
@@ -186,7 +186,7 @@ pub enum RuleError {
         location: String,
     },
     /// Too many chassis excluded.
-    #[error("rule excludes {0} chassis; at most {RULE_EXCLUDES_MAX} are taken")]
+    #[error("rule excludes {0} chassis; exclude at most {RULE_EXCLUDES_MAX}")]
     TooManyExcludes(usize),
     /// A chassis excluded twice.
     #[error("rule word 'exclude' names chassis '{0}' twice; say it once")]

@@ -112,22 +112,26 @@ impl Form {
         loop {
             let part = poll_fn(|context| gate.step(|| parts.poll_next_field(context))).await.map_err(form_error)?;
             let part = part.ok_or_else(|| invalid("POST requires exactly one file upload per request."))?;
-            let name = part.name().ok_or_else(|| malformed("a part has no name"))?.to_ascii_lowercase();
+            let name = part
+                .name()
+                .ok_or_else(|| malformed("a part of the form has no name; give it one"))?
+                .to_ascii_lowercase();
             let mut part = Part { part, gate: gate.clone() };
             if name == "file" {
                 gate.counted.store(false, Ordering::Relaxed);
                 return Ok(Form { fields, file: part }.with_file_name());
             }
             if fields.len() == FIELDS_MAX {
-                return Err(malformed(format!("more than {FIELDS_MAX} fields")));
+                return Err(malformed(format!("the form has more than {FIELDS_MAX} fields; send fewer")));
             }
             let mut value = Vec::new();
             while let Some(piece) = part.next().await {
                 value.extend_from_slice(&piece.map_err(form_error)?);
             }
-            let value = String::from_utf8(value).map_err(|_| malformed(format!("{name} is not UTF-8")))?;
+            let value =
+                String::from_utf8(value).map_err(|_| malformed(format!("{name} is not UTF-8; encode it so")))?;
             if fields.contains_key(&name) {
-                return Err(invalid(format!("the form has the field {name} twice")));
+                return Err(invalid(format!("the form has the field {name} twice; send it once")));
             }
             fields.insert(name, value);
         }
@@ -200,16 +204,16 @@ impl Form {
                 "tagging" => "x-amz-tagging",
                 _ if wanted => name,
                 _ if name.starts_with("x-amz-") && !policy::SIGNATURE_FIELDS.contains(&name.as_str()) => {
-                    return Err(invalid(format!("a form cannot have the field {name}")));
+                    return Err(invalid(format!("a form cannot have the field {name}; leave it out")));
                 }
                 _ => continue,
             };
             let value = if name == "tagging" { tagging_header(value)? } else { value.clone() };
-            let bad = |_| invalid(format!("the field {name} cannot be sent as a header"));
+            let bad = |_| invalid(format!("the field {name} cannot be sent as a header; leave it out"));
             let header =
                 HeaderName::from_bytes(renamed.as_bytes()).map_err(|_| invalid(format!("bad field {name}")))?;
             if out.insert(header, HeaderValue::from_bytes(value.as_bytes()).map_err(bad)?).is_some() {
-                return Err(invalid(format!("the form has {renamed} twice")));
+                return Err(invalid(format!("the form has {renamed} twice; send it once")));
             }
         }
         Ok(out)
@@ -226,7 +230,9 @@ fn tagging_header(xml: &str) -> Result<String, Refusal> {
     use s3s::xml::Deserialize as _;
     let mut reader = s3s::xml::Deserializer::new(xml.as_bytes());
     let tagging = s3s::dto::Tagging::deserialize(&mut reader);
-    let tagging = tagging.map_err(|_| S3ErrorCode::MalformedXML.because("the field tagging is no Tagging document"))?;
+    let tagging = tagging.map_err(|_| {
+        S3ErrorCode::MalformedXML.because("the field tagging is no Tagging document; send the XML of PutObjectTagging")
+    })?;
     // `*` and `/` stand for themselves in a query.
     let encoded = |text: Option<&str>| encode_url(text.unwrap_or(""));
     let pair = |tag: &s3s::dto::Tag| format!("{}={}", encoded(tag.key.as_deref()), encoded(tag.value.as_deref()));

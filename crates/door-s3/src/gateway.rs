@@ -289,7 +289,10 @@ fn bucket_owner_reads(who: &Who, bucket: &BucketInfo) -> bool {
 fn refuse_blocked_acl(bucket: &BucketInfo, acl: &Acl) -> S3Result<()> {
     let blocked = bucket.public_access_block.unwrap_or_default().block_public_acls;
     if blocked && acl::is_public(acl) {
-        return Err(because(S3ErrorCode::AccessDenied, "the bucket's public access block refuses public ACLs"));
+        return Err(because(
+            S3ErrorCode::AccessDenied,
+            "the bucket's public access block refuses public ACLs; send another ACL, or change the block first",
+        ));
     }
     Ok(())
 }

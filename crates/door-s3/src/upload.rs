@@ -127,7 +127,10 @@ fn check(promise: &Promise, md5: Option<[u8; 16]>, hashed: &Hashed) -> S3Result<
     }
     let missing = promise.trailing.iter().find(|algorithm| promised.get(**algorithm).is_none());
     if missing.is_some() {
-        return Err(because(S3ErrorCode::InvalidRequest, "The trailer that x-amz-trailer announced did not come"));
+        return Err(because(
+            S3ErrorCode::InvalidRequest,
+            "The trailer that x-amz-trailer announced did not come; send it",
+        ));
     }
     well_formed(&promised).map_err(to_s3)?;
     verify(&promised, &hashed.checksums).map_err(to_s3)
@@ -151,13 +154,16 @@ fn body_error(error: &dyn std::fmt::Display) -> S3Error {
     ];
     match found.into_iter().find(|(word, _)| text.contains(word)) {
         Some((_, found)) => code(found),
-        None => because(S3ErrorCode::IncompleteBody, format!("the body broke off: {text}")),
+        None => because(S3ErrorCode::IncompleteBody, format!("the body broke off ({text}); send it again")),
     }
 }
 
 /// What a failing data store is to a client.
 pub fn store_error(error: StoreError) -> S3Error {
-    because(S3ErrorCode::InternalError, format!("the data store failed: {error}"))
+    because(
+        S3ErrorCode::InternalError,
+        format!("the data store failed ({error}); retry, and look at the node's log if that lasts"),
+    )
 }
 
 /// Small until it is large.

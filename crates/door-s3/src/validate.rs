@@ -54,11 +54,10 @@ pub fn bucket_name(name: &str) -> Checked {
 /// An object's key: 1 to 1024 bytes of UTF-8.
 pub fn key(key: &str) -> Checked {
     match key.len() {
-        0 => refuse(S3ErrorCode::InvalidArgument, "the key is empty; it must have 1 to 1024 bytes"),
-        length if length > KEY_BYTES_MAX => refuse(
-            S3ErrorCode::KeyTooLongError,
-            format!("the key has {length} bytes; at most {KEY_BYTES_MAX} are taken"),
-        ),
+        0 => refuse(S3ErrorCode::InvalidArgument, "the key is empty; give it 1 to 1024 bytes"),
+        length if length > KEY_BYTES_MAX => {
+            refuse(S3ErrorCode::KeyTooLongError, format!("the key has {length} bytes; give it at most {KEY_BYTES_MAX}"))
+        }
         _ => Ok(()),
     }
 }
@@ -157,7 +156,7 @@ pub fn percent_decoded(text: &str) -> Option<String> {
 pub fn headers(headers: &ObjectHeaders) -> Checked {
     let bytes: usize = headers.metadata.iter().map(|(name, value)| name.len() + value.len()).sum();
     if bytes > USER_METADATA_BYTES_MAX {
-        let message = format!("the user metadata has {bytes} bytes; at most {USER_METADATA_BYTES_MAX} are taken");
+        let message = format!("the user metadata has {bytes} bytes; send at most {USER_METADATA_BYTES_MAX}");
         return refuse(S3ErrorCode::MetadataTooLarge, message);
     }
     if let Some(class) = &headers.storage_class {
@@ -189,11 +188,14 @@ pub fn encryption_algorithm(algorithm: &str) -> Checked {
 /// Rules for browsers.
 pub fn cors(rules: &[CorsRule]) -> Checked {
     if rules.is_empty() || rules.len() > CORS_RULES_MAX {
-        return refuse(S3ErrorCode::MalformedXML, format!("there must be 1 to {CORS_RULES_MAX} CORS rules"));
+        return refuse(
+            S3ErrorCode::MalformedXML,
+            format!("the number of CORS rules is out of bounds; send 1 to {CORS_RULES_MAX}"),
+        );
     }
     for rule in rules {
         if rule.allowed_methods.is_empty() || rule.allowed_origins.is_empty() {
-            return refuse(S3ErrorCode::MalformedXML, "a CORS rule needs AllowedMethod and AllowedOrigin");
+            return refuse(S3ErrorCode::MalformedXML, "a CORS rule lacks AllowedMethod or AllowedOrigin; add both");
         }
         if let Some(method) = rule
             .allowed_methods
@@ -238,7 +240,10 @@ fn rule_id(id: Option<&str>) -> Checked {
 /// Lifecycle rules.
 pub fn lifecycle(rules: &[LifecycleRule]) -> Checked {
     if rules.is_empty() || rules.len() > LIFECYCLE_RULES_MAX {
-        return refuse(S3ErrorCode::MalformedXML, format!("there must be 1 to {LIFECYCLE_RULES_MAX} lifecycle rules"));
+        return refuse(
+            S3ErrorCode::MalformedXML,
+            format!("the number of lifecycle rules is out of bounds; send 1 to {LIFECYCLE_RULES_MAX}"),
+        );
     }
     for (at, rule) in rules.iter().enumerate() {
         rule_id(rule.id.as_deref())?;
@@ -351,7 +356,10 @@ pub fn account(name: &str) -> Checked {
     if (1..=64).contains(&name.len()) && name.bytes().all(legal) {
         return Ok(());
     }
-    refuse(S3ErrorCode::InvalidArgument, "an account's name has 1 to 64 letters, digits, '-', '_' or '.'")
+    refuse(
+        S3ErrorCode::InvalidArgument,
+        "the account's name is not valid; give it 1 to 64 letters, digits, '-', '_' or '.'",
+    )
 }
 
 #[cfg(test)]

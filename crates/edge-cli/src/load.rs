@@ -149,7 +149,7 @@ fn read_line(source: &mut dyn BufRead, line: &mut Vec<u8>, arguments: &LoadArgum
     let count = read.map_err(|error| Failure::usage(format!("{}: {error}", arguments.file.display())))?;
     if count > parse::LINE_BYTES_MAX {
         let message = format!(
-            "{} has a line longer than {} bytes; is it TSV or JSON lines?",
+            "{} has a line longer than {} bytes; give TSV or JSON lines",
             arguments.file.display(),
             parse::LINE_BYTES_MAX
         );

@@ -124,7 +124,9 @@ impl AccessHub {
     pub fn keep(&self, directory: Arc<Directory>) -> Result<(), String> {
         match self.to_keeper.try_send(directory) {
             Ok(()) | Err(TrySendError::Full(_)) => Ok(()),
-            Err(TrySendError::Disconnected(_)) => Err("the thread that keeps the access directory has ended".into()),
+            Err(TrySendError::Disconnected(_)) => {
+                Err("the thread that keeps the access directory has ended; restart the node".into())
+            }
         }
     }
 

@@ -125,7 +125,7 @@ fn init_as(directory: &Path, world: &str, marker: Option<&str>) -> Result<(), Ca
 /// Issues (or renews) a node's certificate; `addresses` are hosts or IPs people may check it by.
 pub fn issue(directory: &Path, node: NodeId, addresses: &[String], days: u32) -> Result<Issued, CaError> {
     if node.0 == 0 {
-        return Err(CaError::Invalid { what: "node id", value: "0".into(), remedy: "node ids begin with 1" });
+        return Err(CaError::Invalid { what: "node id", value: "0".into(), remedy: "give an id of at least 1" });
     }
     check_days(days)?;
     if clients::is_here(directory) {

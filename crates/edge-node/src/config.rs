@@ -41,9 +41,9 @@ const RENAMED: &[(&str, &str)] = &[
 /// Why a configuration is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    #[error("cannot read {path}: {reason}")]
+    #[error("cannot read {path} ({reason}); name a node.toml with --config")]
     Unreadable { path: String, reason: String },
-    #[error("{path} has {bytes} bytes; a node.toml has at most {CONFIG_BYTES_MAX}")]
+    #[error("{path} has {bytes} bytes; make it at most {CONFIG_BYTES_MAX}, or name another file with --config")]
     Huge { path: String, bytes: u64 },
     #[error("{path} is not a node.toml: {reason}")]
     Syntax { path: String, reason: String },

@@ -120,7 +120,7 @@ impl RecoverFlow {
         nodes: Vec<(NodeId, bool)>,
     ) -> Result<RecoverFlow, Refusal> {
         if let Some(said) = confirm.filter(|said| *said != name.as_str()) {
-            let message = format!("the confirmation says '{said}' and the cluster is '{name}'; nothing was changed");
+            let message = format!("the confirmation says '{said}' and the cluster is '{name}'; nothing was changed: write its name exactly");
             return Err(Refusal::new(ErrorCode::NotConfirmed, message));
         }
         let confirmed = confirm.is_some();

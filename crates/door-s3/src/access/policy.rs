@@ -340,7 +340,7 @@ fn texts(value: &Value, what: &str) -> Result<Vec<String>, Refusal> {
         return Err(wrong());
     }
     match found.iter().find(|text| text.len() > PATTERN_BYTES_MAX) {
-        Some(text) => Err(malformed(format!("{what} has {} bytes; at most {PATTERN_BYTES_MAX} are taken", text.len()))),
+        Some(text) => Err(malformed(format!("{what} has {} bytes; give at most {PATTERN_BYTES_MAX}", text.len()))),
         None => Ok(found),
     }
 }

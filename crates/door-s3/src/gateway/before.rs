@@ -72,7 +72,10 @@ impl S3Access for BeforeBody {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
         let name = context.s3_op().name();
         if !in_calls(name) {
-            return Err(because(S3ErrorCode::NotImplemented, format!("{name} is not offered")));
+            return Err(because(
+                S3ErrorCode::NotImplemented,
+                format!("{name} is not offered; docs/guides/s3.md lists the calls that are"),
+            ));
         }
         let Some((_, needs)) = DOCUMENTS.iter().find(|(call, _)| *call == name) else { return Ok(()) };
         bounded(context.headers())?;
@@ -124,7 +127,7 @@ fn bounded(headers: &HeaderMap) -> S3Result<()> {
         None if headers.contains_key(TRANSFER_ENCODING) => Err(code(S3ErrorCode::MissingContentLength)),
         Some(length) if length > DOCUMENT_BYTES_MAX => Err(because(
             S3ErrorCode::MaxMessageLengthExceeded,
-            format!("The document has {length} bytes; at most {DOCUMENT_BYTES_MAX} are taken"),
+            format!("The document has {length} bytes; send at most {DOCUMENT_BYTES_MAX}"),
         )),
         _ => Ok(()),
     }

@@ -16,7 +16,9 @@ use std::ops::Range;
 fn source_of(source: &dto::CopySource) -> S3Result<(&str, &str, Option<&str>)> {
     match source {
         dto::CopySource::Bucket { bucket, key, version_id } => Ok((bucket, key, version_id.as_deref())),
-        _ => Err(because(S3ErrorCode::NotImplemented, "access points are not offered as copy sources")),
+        _ => {
+            Err(because(S3ErrorCode::NotImplemented, "access points are not offered as copy sources; name BUCKET/KEY"))
+        }
     }
 }
 

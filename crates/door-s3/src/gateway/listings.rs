@@ -25,10 +25,18 @@ fn asks_snapshot<T>(request: &S3Request<T>) -> S3Result<bool> {
         let word = match word {
             b"true" => true,
             b"false" => false,
-            _ => return Err(because(S3ErrorCode::InvalidArgument, "x-hive-snapshot is true or false")),
+            _ => {
+                return Err(because(
+                    S3ErrorCode::InvalidArgument,
+                    "x-hive-snapshot is neither true nor false; send one of them",
+                ))
+            }
         };
         if asked.is_some_and(|before| before != word) {
-            return Err(because(S3ErrorCode::InvalidArgument, "x-hive-snapshot is given twice, and not the same"));
+            return Err(because(
+                S3ErrorCode::InvalidArgument,
+                "x-hive-snapshot is given twice, and not the same; send it once",
+            ));
         }
         asked = Some(word);
     }
@@ -38,9 +46,10 @@ fn asks_snapshot<T>(request: &S3Request<T>) -> S3Result<bool> {
 /// Of lists that have no snapshot.
 fn refuse_snapshot<T>(request: &S3Request<T>) -> S3Result<()> {
     match asks_snapshot(request)? {
-        true => {
-            Err(because(S3ErrorCode::NotImplemented, "x-hive-snapshot is for lists of objects and of their versions"))
-        }
+        true => Err(because(
+            S3ErrorCode::NotImplemented,
+            "x-hive-snapshot is for lists of objects and of their versions; leave it out of other calls",
+        )),
         false => Ok(()),
     }
 }

@@ -52,7 +52,7 @@ macro_rules! refuse_customer_keys {
         if $input.sse_customer_algorithm.is_some() || $input.sse_customer_key.is_some() {
             return Err($crate::error::because(
                 base_types::s3::S3ErrorCode::NotImplemented,
-                "server-side encryption with customer-provided keys is not offered",
+                "server-side encryption with customer-provided keys is not offered; leave its headers out",
             ));
         }
     };
@@ -117,7 +117,7 @@ pub(super) fn write_conditions(
     if_none_match: Option<&dto::ETagCondition>,
 ) -> S3Result<WriteConditions> {
     if matches!(if_none_match, Some(dto::ETagCondition::ETag(_))) {
-        return Err(because(S3ErrorCode::NotImplemented, "If-None-Match of a write must be *"));
+        return Err(because(S3ErrorCode::NotImplemented, "If-None-Match of a write takes * alone; send *"));
     }
     Ok(WriteConditions {
         if_match: if_match.map(convert::condition),
@@ -166,7 +166,10 @@ impl Gateway {
         let input = &request.input;
         refuse_customer_keys!(input);
         if input.write_offset_bytes.is_some() {
-            return Err(because(S3ErrorCode::NotImplemented, "appending to an object is not offered"));
+            return Err(because(
+                S3ErrorCode::NotImplemented,
+                "appending to an object is not offered; put the whole object",
+            ));
         }
         let extras = self.extras(&opened, &input.key, asked_extras!(input))?;
         let conditions = write_conditions(input.if_match.as_ref(), input.if_none_match.as_ref())?;
@@ -345,7 +348,10 @@ impl Gateway {
         who.expect_owner(&bucket)?;
         let objects = input.delete.objects;
         if objects.is_empty() || objects.len() > DELETE_OBJECTS_MAX {
-            let message = format!("a request names 1 to {DELETE_OBJECTS_MAX} objects, not {}", objects.len());
+            let message = format!(
+                "the request does not name 1 to {DELETE_OBJECTS_MAX} objects but {}; send several requests",
+                objects.len()
+            );
             return Err(because(S3ErrorCode::MalformedXML, message));
         }
         let bypass = input.bypass_governance_retention.unwrap_or(false);

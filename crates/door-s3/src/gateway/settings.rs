@@ -60,7 +60,12 @@ impl Gateway {
             Some(_) if asked.is_given() => return Err(code(S3ErrorCode::UnexpectedContent)),
             Some(policy) => convert::acl_of(policy, &bucket.owner)?,
             None if asked.is_given() => asked.build(bucket.owner.clone(), &bucket.owner.id)?,
-            None => return Err(because(S3ErrorCode::MissingSecurityHeader, "the request carries no ACL")),
+            None => {
+                return Err(because(
+                    S3ErrorCode::MissingSecurityHeader,
+                    "the request carries no ACL; send one in its body or in its headers",
+                ))
+            }
         };
         if !acls_count(&bucket) && !crate::access::acl::is_owner_only(&acl, &bucket.owner.id) {
             return Err(code(S3ErrorCode::AccessControlListNotSupported));
@@ -97,7 +102,7 @@ impl Gateway {
         let bucket = self.open(&request, &request.input.bucket, "s3:PutBucketPolicy").await?.bucket;
         let policy = Policy::parse(&request.input.policy, &bucket.bucket).map_err(to_s3)?;
         if policy.is_public() && bucket.public_access_block.unwrap_or_default().block_public_policy {
-            return Err(because(S3ErrorCode::AccessDenied, "the bucket's public access block refuses public policies"));
+            return Err(because(S3ErrorCode::AccessDenied, "the bucket's public access block refuses public policies; send another policy, or change the block first"));
         }
         self.tell_of(&bucket, PutBucketPolicy { bucket: request.input.bucket, policy: request.input.policy }).await?;
         Ok(S3Response::new(dto::PutBucketPolicyOutput::default()))
@@ -182,7 +187,7 @@ impl Gateway {
         let bucket = self.open(&request, &request.input.bucket, "s3:PutBucketVersioning").await?.bucket;
         let configuration = &request.input.versioning_configuration;
         if configuration.mfa_delete.as_ref().is_some_and(|mfa| mfa.as_str() == "Enabled") {
-            return Err(because(S3ErrorCode::NotImplemented, "MFA delete is not offered"));
+            return Err(because(S3ErrorCode::NotImplemented, "MFA delete is not offered; leave MfaDelete out"));
         }
         let status = match configuration.status.as_ref().map(|status| status.as_str()) {
             Some("Enabled") => Versioning::Enabled,
@@ -395,7 +400,10 @@ fn rule_of(rule: dto::LifecycleRule) -> S3Result<LifecycleRule> {
     let moves = rule.transitions.is_some_and(|list| !list.is_empty())
         || rule.noncurrent_version_transitions.is_some_and(|list| !list.is_empty());
     if moves {
-        return Err(because(S3ErrorCode::NotImplemented, "transitions are not offered: there is one storage class"));
+        return Err(because(
+            S3ErrorCode::NotImplemented,
+            "transitions are not offered, for there is one storage class; leave them out",
+        ));
     }
     let enabled = match rule.status.as_str() {
         "Enabled" => true,
@@ -403,10 +411,10 @@ fn rule_of(rule: dto::LifecycleRule) -> S3Result<LifecycleRule> {
         _ => return Err(code(S3ErrorCode::MalformedXML)),
     };
     if rule.filter.is_some() && rule.prefix.is_some() {
-        return Err(because(S3ErrorCode::MalformedXML, "a rule has Filter or Prefix, not both"));
+        return Err(because(S3ErrorCode::MalformedXML, "a rule has both Filter and Prefix; send one"));
     }
     if rule.filter.is_none() && rule.prefix.is_none() {
-        return Err(because(S3ErrorCode::MalformedXML, "a rule must have a Filter"));
+        return Err(because(S3ErrorCode::MalformedXML, "a rule has no Filter; add one"));
     }
     let filter = match rule.filter {
         Some(filter) => filter_of(filter)?,
@@ -441,7 +449,7 @@ fn filter_of(filter: dto::LifecycleRuleFilter) -> S3Result<LifecycleFilter> {
         filter.object_size_less_than.is_some(),
     ];
     if given.iter().filter(|given| **given).count() > 1 {
-        return Err(because(S3ErrorCode::MalformedXML, "a Filter has one condition; several go into And"));
+        return Err(because(S3ErrorCode::MalformedXML, "a Filter has several conditions; put them into And"));
     }
     if let Some(and) = filter.and {
         return Ok(LifecycleFilter {

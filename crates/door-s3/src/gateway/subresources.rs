@@ -156,7 +156,12 @@ impl Gateway {
             Some(_) if asked.is_given() => return Err(code(S3ErrorCode::UnexpectedContent)),
             Some(policy) => convert::acl_of(policy, &owner)?,
             None if asked.is_given() => asked.build(owner, &bucket.owner.id)?,
-            None => return Err(because(S3ErrorCode::MissingSecurityHeader, "the request carries no ACL")),
+            None => {
+                return Err(because(
+                    S3ErrorCode::MissingSecurityHeader,
+                    "the request carries no ACL; send one in its body or in its headers",
+                ))
+            }
         };
         if !acls_count(&bucket) && !crate::access::acl::is_owner_only(&acl, &bucket.owner.id) {
             return Err(code(S3ErrorCode::AccessControlListNotSupported));

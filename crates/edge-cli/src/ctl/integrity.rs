@@ -46,7 +46,7 @@ pub async fn verify(name: &str, world: &World) -> Result<(), Failure> {
     if answer["whole"] == true {
         return Ok(());
     }
-    Err(Failure::refused(format!("the replicas of {name} are not whole and the same")))
+    Err(Failure::refused(format!("the replicas of {name} are not whole and the same; follow the advice above")))
 }
 
 fn verified(name: &str, answer: &Value) {

@@ -139,7 +139,7 @@ fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     source.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(Failure::usage(format!(
-            "{} is longer than {FILE_BYTES_MAX} bytes; use `hive load`",
+            "{} is longer than {FILE_BYTES_MAX} bytes; load it with `hive load`",
             file.display()
         )));
     }
@@ -170,11 +170,11 @@ fn parse_line(line: &[u8]) -> Result<Line, String> {
         return Ok(Line::Scan(key, limit));
     }
     if key.is_empty() {
-        return Err("a key is missing; write put k v, get k, del k or scan [prefix [limit]]".into());
+        return Err("there is no key; write put k v, get k, del k or scan [prefix [limit]]".into());
     }
     match (command, second) {
         (b"put", Some(value)) => Ok(Line::Put(key, unescape(value)?)),
-        (b"put", None) => Err("put needs a value behind the key".into()),
+        (b"put", None) => Err("put has no value after the key; write put k v".into()),
         (b"get", None) => Ok(Line::Get(key)),
         (b"del" | b"delete", None) => Ok(Line::Del(key)),
         (b"get" | b"del" | b"delete", Some(_)) => {

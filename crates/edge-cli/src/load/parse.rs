@@ -23,24 +23,26 @@ pub fn line(line: &[u8]) -> Result<Option<Record>, String> {
     }
     let record = if line.starts_with(b"{") { json(line)? } else { tsv(line)? };
     if record.key.is_empty() {
-        return Err("the key is empty".into());
+        return Err("the key is empty; give it at least one byte".into());
     }
     Ok(Some(record))
 }
 
 fn tsv(line: &[u8]) -> Result<Record, String> {
-    let at =
-        line.iter().position(|byte| *byte == b'\t').ok_or("no tab between key and value; write key, tab, value")?;
+    let at = line
+        .iter()
+        .position(|byte| *byte == b'\t')
+        .ok_or("there is no tab between key and value; write key, tab, value")?;
     let (key, value) = (&line[..at], &line[at + 1..]);
     if value.contains(&b'\t') {
-        return Err("a second tab; write a tab in a value as \\t".into());
+        return Err("there is a second tab; write a tab in a value as \\t".into());
     }
     Ok(Record { key: unescape(key)?, value: unescape(value)? })
 }
 
 fn json(line: &[u8]) -> Result<Record, String> {
     let value: Value = serde_json::from_slice(line).map_err(|error| format!("not JSON: {error}"))?;
-    let fields = value.as_object().ok_or("not a JSON object")?;
+    let fields = value.as_object().ok_or("the line is no JSON object; write {\"key\":…,\"value\":…}")?;
     if let Some(name) =
         fields.keys().find(|name| !["key", "key_base64", "value", "value_base64"].contains(&name.as_str()))
     {
@@ -55,8 +57,8 @@ fn field(value: &Value, name: &str) -> Result<Vec<u8>, String> {
         (Value::String(text), Value::Null) => Ok(text.clone().into_bytes()),
         (Value::Null, Value::String(text)) => base64::engine::general_purpose::STANDARD
             .decode(text)
-            .map_err(|error| format!("'{name}_base64' is not base64: {error}")),
-        (Value::Null, Value::Null) => Err(format!("field '{name}' is missing")),
+            .map_err(|error| format!("'{name}_base64' is not base64 ({error}); encode its bytes again")),
+        (Value::Null, Value::Null) => Err(format!("field '{name}' is missing; add it")),
         _ => Err(format!("give '{name}' as a string, or '{name}_base64'")),
     }
 }
@@ -84,7 +86,7 @@ mod tests {
         let cases: [(&[u8], &str); 9] = [
             (b"no tab", "no tab"),
             (b"a\tb\tc", "second tab"),
-            (b"\tv", "the key is empty"),
+            (b"\tv", "the key is empty; give it at least one byte"),
             (b"k\t\\q", "unknown escape"),
             (b"{\"key\":\"k\"}", "'value' is missing"),
             (b"{\"key\":\"k\",\"value\":1}", "as a string"),

@@ -45,20 +45,21 @@ impl AccessHub {
             };
         };
         let text = header.to_str().ok().filter(|text| text.len() <= HEADER_BYTES_MAX);
-        let text =
-            text.ok_or_else(|| refuse("the Authorization header is not printable text of at most 4,096 bytes"))?;
+        let text = text.ok_or_else(|| {
+            refuse("the Authorization header is not printable text of at most 4,096 bytes; send `Bearer` and a token")
+        })?;
         let (scheme, rest) = text.split_once(' ').unwrap_or((text, ""));
         if scheme.eq_ignore_ascii_case("bearer") {
             let token = Token::parse(rest.trim());
             let token = token.ok_or_else(|| {
-                refuse("the bearer token is no token of Hive's: it begins with hive_ and has 86 characters")
+                refuse("the bearer token is no token of Hive's: it begins with hive_ and has 86 characters; send one that `hive token create` printed")
             })?;
             return self.token(&token).await;
         }
         if scheme.eq_ignore_ascii_case("basic") {
             return self.basic(rest.trim()).await;
         }
-        Err(refuse("the Authorization header is neither Bearer with a token nor Basic with a user and a password"))
+        Err(refuse("the Authorization header is neither Bearer with a token nor Basic with a user and a password; send one of them"))
     }
 
     fn user_of_certificate(&self, user: &str) -> Result<Caller, Refusal> {
@@ -74,7 +75,7 @@ impl AccessHub {
             let known = self.directory().identity(token.id).is_some();
             if known || !self.newer().await || !self.directory().proves(token) {
                 return Err(refuse(
-                    "the token counts for nothing: it was revoked, it has expired, or it is another world's",
+                    "the token counts for nothing: it was revoked, it has expired, or it is another world's; make another one (`hive token create`)",
                 ));
             }
         }
@@ -82,18 +83,19 @@ impl AccessHub {
     }
 
     async fn basic(&self, encoded: &str) -> Result<Caller, Refusal> {
-        let wrong = || refuse("the user or the password is wrong");
+        let wrong = || refuse("the user or the password is wrong; check both, or use a token (`hive token create`)");
         let decoded = base64::engine::general_purpose::STANDARD.decode(encoded).ok();
         let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
-        let decoded =
-            decoded.ok_or_else(|| refuse("the Authorization header's Basic part is no base64 of user:password"))?;
+        let decoded = decoded.ok_or_else(|| {
+            refuse("the Authorization header's Basic part is no base64 of user:password; encode it again")
+        })?;
         let (user, password) = decoded.split_once(':').ok_or_else(wrong)?;
         self.password(user, password).await
     }
 
     /// A user by its password, or by a token of its own in the place of one: for clients that know only passwords.
     pub async fn password(&self, user: &str, password: &str) -> Result<Caller, Refusal> {
-        let wrong = || refuse("the user or the password is wrong");
+        let wrong = || refuse("the user or the password is wrong; check both, or use a token (`hive token create`)");
         if let Some(token) = Token::parse(password) {
             let caller = self.token(&token).await?;
             let directory = self.directory();
@@ -120,7 +122,7 @@ impl AccessHub {
         }
         let directory = self.directory();
         let identity = directory.identity(credential);
-        let identity = identity.ok_or_else(|| refuse("the user is disabled or does not exist any more"))?;
+        let identity = identity.ok_or_else(|| refuse("the user is disabled or does not exist any more; enable it (`hive user enable`), or ask as another user"))?;
         if identity.expires_ms.is_some_and(|expires_ms| expires_ms <= now_ms) {
             return Err(refuse("the token has expired; make another one (`hive token create`)"));
         }

@@ -92,7 +92,9 @@ impl Passwords {
     /// What the directory keeps of a new password.
     pub async fn hash(&self, password: String) -> Result<String, Refusal> {
         if !(PASSWORD_BYTES_MIN..=PASSWORD_BYTES_MAX).contains(&password.len()) {
-            let message = format!("a password has {PASSWORD_BYTES_MIN} to {PASSWORD_BYTES_MAX} bytes");
+            let message = format!(
+                "the password is too short or too long; give {PASSWORD_BYTES_MIN} to {PASSWORD_BYTES_MAX} bytes"
+            );
             return Err(Refusal::new(ErrorCode::InvalidField, message));
         }
         self.compute(move || hash_now(&password)).await?

@@ -30,7 +30,9 @@ impl KnownKeys for AccessHub {
         if !directory.rows().contains_key(&name) {
             return Ok(None);
         }
-        let row = directory.s3_key(access_key).ok_or_else(|| invalid("The access key was revoked"))?;
+        let row = directory
+            .s3_key(access_key)
+            .ok_or_else(|| invalid("The access key was revoked; make another one (hive key create)"))?;
         let now_ms = unix_ms();
         if self.is_stale(now_ms) {
             return Err(S3ErrorCode::ServiceUnavailable.because(
@@ -38,7 +40,7 @@ impl KnownKeys for AccessHub {
             ));
         }
         let identity = directory.identity(credential);
-        let identity = identity.ok_or_else(|| invalid("The user of the access key is disabled or does not exist"))?;
+        let identity = identity.ok_or_else(|| invalid("The user of the access key is disabled or does not exist; enable it (hive user enable), or use another user's key"))?;
         if row.expires_ms.is_some_and(|expires_ms| expires_ms <= now_ms) {
             return Err(invalid("The access key has expired; make another one (hive key create)"));
         }

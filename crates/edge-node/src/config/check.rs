@@ -162,7 +162,7 @@ fn check_names(checker: &Checker<'_>, file: &NodeFile) -> Result<(), ConfigError
         }
     }
     if file.id == 0 {
-        return checker.refuse(format!("{}id is 0", checker.line("id = 0", 0)), "node ids begin with 1");
+        return checker.refuse(format!("{}id is 0", checker.line("id = 0", 0)), "give an id of at least 1");
     }
     Ok(())
 }
@@ -182,7 +182,7 @@ fn check_members(
     for (index, member) in members.iter().enumerate() {
         let line = checker.line(&format!("[[{section}.members]]"), index);
         if member.id == 0 {
-            return checker.refuse(format!("{line}member of [{section}] has id 0"), "node ids begin with 1");
+            return checker.refuse(format!("{line}member of [{section}] has id 0"), "give an id of at least 1");
         }
         if !address_is_legal(&member.address) {
             return checker.refuse(

@@ -106,7 +106,7 @@ fn each_mistake_is_named_with_line_and_remedy() {
     let cases: &[(&str, &str, &str)] = &[
         ("name = \"dev\"", "name = \"Dev!\"", "~/node.toml: line 6: world.name is \"Dev!\"; use 1 to 63 lower-case letters, digits and hyphens, no hyphen at either end"),
         ("id = 2", "id = 1", "~/node.toml: line 12: node id 1 is used twice in world.members; give every node an id of its own"),
-        ("id = 2", "id = 0", "~/node.toml: line 12: member of [world] has id 0; node ids begin with 1"),
+        ("id = 2", "id = 0", "~/node.toml: line 12: member of [world] has id 0; give an id of at least 1"),
         ("7602\"", "nine\"", "~/node.toml: line 12: node 2 in world.members has the address \"127.0.0.1:nine\"; write host:port with a port from 1 to 65535"),
         ("7602\"", "7601\"", "~/node.toml: line 12: nodes 1 and 2 in world.members have the same address 127.0.0.1:7601; give every node a peer address of its own"),
         ("id = 1\ndata", "id = 3\ndata", "~/node.toml: line 10: world.members lists this node's address 127.0.0.1:7601 as node 1, but id is 3; correct id, or the member's address"),
@@ -185,7 +185,7 @@ fn files_that_are_too_open_or_too_big_are_refused() {
     home.mode("data", 0o700);
     home.load(GOOD).unwrap();
     let huge = format!("{GOOD}#{}", " ".repeat(CONFIG_BYTES_MAX as usize));
-    assert!(home.error(&huge).contains("a node.toml has at most 1048576"));
+    assert!(home.error(&huge).contains("make it at most 1048576"));
     std::fs::write(home.0.path().join("node.toml"), [0xff, 0xfe]).unwrap();
     assert!(matches!(Config::load(&home.0.path().join("node.toml")), Err(ConfigError::Syntax { .. })));
     assert!(matches!(Config::load(Path::new("/dev/zero")), Err(ConfigError::Huge { .. })));

@@ -41,7 +41,7 @@ pub async fn read(
     match tokio::time::timeout(time, collect(body, bytes_max, held)).await {
         Ok(result) => result,
         Err(_) => {
-            let message = format!("the body did not come within {} ms", time.as_millis());
+            let message = format!("the body did not come within {} ms; send it faster, or in parts", time.as_millis());
             Err(HttpError::with_status(408, Refusal::new(ErrorCode::Malformed, message)))
         }
     }
@@ -52,7 +52,10 @@ async fn collect(mut body: Incoming, bytes_max: usize, mut held: Option<HeldByte
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
-            HttpError::new(Refusal::new(ErrorCode::Malformed, format!("the body cannot be read: {error}")))
+            HttpError::new(Refusal::new(
+                ErrorCode::Malformed,
+                format!("the body cannot be read ({error}); send the request again"),
+            ))
         })?;
         let Ok(data) = frame.into_data() else { continue };
         let so_far = first.as_ref().map_or(whole.len(), Bytes::len);

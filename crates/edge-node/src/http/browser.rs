@@ -101,7 +101,10 @@ fn check_host<'h>(head: &'h Parts, hosts: &Hosts) -> Result<Option<&'h str>, Htt
     let mut named = head.headers.get_all(HOST).iter();
     let host = named.next().map(|host| host.to_str().unwrap_or(""));
     if named.next().is_some() {
-        return Err(HttpError::new(Refusal::new(ErrorCode::Malformed, "a request has one Host, not several")));
+        return Err(HttpError::new(Refusal::new(
+            ErrorCode::Malformed,
+            "the request has several Host headers; send one",
+        )));
     }
     let target = head.uri.authority().map(|authority| authority.as_str());
     for name in host.into_iter().chain(target) {

@@ -59,8 +59,10 @@ pub async fn answer(
     let (head, incoming) = request.into_parts();
     // Two lengths: a front and we might cut the stream differently (request smuggling).
     if head.headers.contains_key(TRANSFER_ENCODING) && head.headers.contains_key(CONTENT_LENGTH) {
-        let refusal =
-            Refusal::new(ErrorCode::Malformed, "a request has a content-length or a transfer-encoding, not both");
+        let refusal = Refusal::new(
+            ErrorCode::Malformed,
+            "the request has a content-length and a transfer-encoding; send one of them",
+        );
         return Ok(closing(refused(&HttpError::new(refusal))));
     }
     let path = head.uri.path();
@@ -113,7 +115,7 @@ pub async fn answer(
         });
     }
     if head.method != Method::GET && head.method != Method::HEAD {
-        let message = format!("{path} takes GET; actions go to POST /");
+        let message = format!("{path} takes GET; use GET, or send an action to POST /");
         let refusal = Refusal::new(ErrorCode::MethodNotAllowed, message);
         return Ok(closing(refused(&HttpError::new(refusal))));
     }
@@ -134,7 +136,7 @@ pub async fn answer(
         _ if path == "/console" || path.starts_with("/console/") => respond(404, TEXT, CONSOLE.as_bytes().to_vec()),
         _ => {
             let path: String = path.chars().take(100).collect();
-            let message = format!("there is nothing at {path}; GET / lists the routes");
+            let message = format!("there is nothing at {path}; use a route that GET / lists");
             refused(&HttpError::new(Refusal::new(ErrorCode::NotFound, message)))
         }
     })

@@ -71,7 +71,10 @@ impl NodeMetadata {
         }
         // The core's thread ended with the call in hand: a write may have been ordered before.
         let lost = |write: bool| match write {
-            true => Refusal::new(ErrorCode::OutcomeUnknown, "this node stopped while the call was under way"),
+            true => Refusal::new(
+                ErrorCode::OutcomeUnknown,
+                "this node stopped while the call was under way; read to see whether it was done",
+            ),
             false => stopping(),
         };
         answered.await.unwrap_or_else(|_| Err(lost(write).into()))
