@@ -1,0 +1,144 @@
+//! `hive ctl cluster`, `hive ctl world` and `hive ctl region`: clusters and their members.
+
+use super::{Levels, World};
+use clap::{Args, Subcommand};
+
+#[derive(Subcommand, Debug)]
+pub enum ClusterCommand {
+    /// Create a cluster
+    Create {
+        /// backend/backend@anything
+        name: String,
+        /// For example "size=5 location=fr-par failure_domain=az"
+        #[arg(long)]
+        rule: String,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Delete a cluster and its data
+    Delete {
+        name: String,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Members, leader and progress
+    Show {
+        name: String,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Members: list, add, remove
+    #[command(subcommand)]
+    Members(MembersCommand),
+    /// Put a node's replica on another node
+    Move {
+        name: String,
+        /// The node it is on
+        #[arg(long)]
+        from: u64,
+        /// The node it goes to; the best one by the rule where absent
+        #[arg(long)]
+        to: Option<u64>,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Hand leadership to a node
+    Transfer {
+        name: String,
+        node: u64,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Skip an entry that no member can apply (the cluster is quarantined at it): its writes are lost
+    Skip {
+        name: String,
+        /// The entry, as the warning names it
+        index: u64,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Keep it in another engine: its replicas are recreated in it one by one, online
+    SetEngine(EngineMove),
+    /// Change the default levels
+    SetConsistency {
+        name: String,
+        #[command(flatten)]
+        levels: Levels,
+        #[command(flatten)]
+        world: World,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+pub enum LevelZeroCommand {
+    /// Members: list, add, remove, replace; one change at a time
+    #[command(subcommand)]
+    Members(LevelZeroMembersCommand),
+}
+
+#[derive(Subcommand, Debug)]
+pub enum LevelZeroMembersCommand {
+    /// List the members
+    List {
+        #[command(flatten)]
+        world: World,
+    },
+    /// Add a node: learner, snapshot, voter
+    Add {
+        node: u64,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Remove a member; a majority of the others must be up
+    Remove {
+        node: u64,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Put another node in a member's place
+    Replace {
+        /// The member that goes
+        from: u64,
+        /// The node that takes its place
+        to: u64,
+        #[command(flatten)]
+        world: World,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+pub enum MembersCommand {
+    /// List the members
+    List {
+        name: String,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Add a node: learner, snapshot, voter
+    Add {
+        name: String,
+        node: u64,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Remove a node's replica
+    Remove {
+        name: String,
+        node: u64,
+        #[command(flatten)]
+        world: World,
+    },
+}
+
+/// What is to move to which engine.
+#[derive(Args, Debug)]
+pub struct EngineMove {
+    pub name: String,
+    /// lmdb, redb, fjall, sqlite, rocksdb, object or memory
+    pub engine: String,
+    /// Return at once; `hive ctl cluster show`, of each cluster that moves, shows how far it is
+    #[arg(long)]
+    pub no_wait: bool,
+    #[command(flatten)]
+    pub world: World,
+}

@@ -1,0 +1,64 @@
+//! `hive ctl keyspace`: keyspaces.
+
+use super::{EngineMove, World};
+use clap::Subcommand;
+
+#[derive(Subcommand, Debug)]
+pub enum KeyspaceCommand {
+    /// Create a keyspace
+    Create {
+        name: String,
+        /// For example "size=5 location=world failure_domain=chassis"
+        #[arg(long)]
+        rule: String,
+        /// By what keys are spread
+        #[arg(long, default_value = "hash", value_parser = ["hash", "range"])]
+        partition: String,
+        /// Virtual partitions; fixed for the keyspace's life
+        #[arg(long, default_value_t = 16)]
+        partitions: u16,
+        /// Clusters the partitions are spread over
+        #[arg(long, default_value_t = 1)]
+        clusters: u16,
+        /// Lower bounds of partitions 1… (range only)
+        #[arg(long = "split-key", value_delimiter = ',')]
+        split_keys: Vec<String>,
+        /// lmdb, redb, fjall, sqlite, rocksdb or memory; the nodes' default where absent
+        #[arg(long)]
+        engine: Option<String>,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Partitions, owners and a running reshard
+    Show {
+        name: String,
+        #[command(flatten)]
+        world: World,
+    },
+    /// List the keyspaces
+    List {
+        #[command(flatten)]
+        world: World,
+    },
+    /// Delete a keyspace and its data
+    Delete {
+        name: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Keep all its clusters in another engine: their replicas are recreated in it one by one, online
+    SetEngine(EngineMove),
+    /// Spread the partitions over another number of clusters, online
+    Reshard {
+        name: String,
+        clusters: u16,
+        /// Wait until it is done
+        #[arg(long)]
+        wait: bool,
+        #[command(flatten)]
+        world: World,
+    },
+}
