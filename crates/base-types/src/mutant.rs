@@ -195,6 +195,16 @@ mutants! {
     StaleDecisionAccepted = "a decision by an older directory holds although the user's roles have changed since",
     ScanBeyondGrant = "a scan that begins within a grant may end outside of it",
     RawClusterAllowed = "a raw cluster is treated as a keyspace of its name",
+    HorizonIgnored = "a versioned cluster answers reads at stamps of which it has given up history",
+    CompactionDropsLive = "a compaction removes history that a read at its own stamp needs",
+    PinIgnored = "history is removed although a pin keeps it",
+    HistoryRowTooNew = "a read at a stamp takes what a key was before its newest change, not before the first after the stamp",
+    DeleteNotInHistory = "what a key was that is deleted is not found at earlier stamps",
+    SubRevisionLost = "a page of changes that ends within a commit is followed by the next commit",
+    RefreshMissesDelete = "a range counts as unchanged although a key of it was deleted",
+    LeaseKeyDeletedTwice = "a key that was deleted with its lease is deleted once more when it has been put again",
+    LeaseKeepsDetached = "a key that was put again without its lease is deleted with it",
+    RenewalForgotten = "a lease ends at the time it had before it was renewed",
 }
 
 #[cfg(feature = "mutants")]

@@ -29,11 +29,13 @@ pub enum BackendKind {
     ShardReference = 6,
     /// S3: the objects of a range of keys.
     Shard = 7,
+    /// Keys with versions, transactions, and all of it at any stamp that is kept.
+    Versioned = 8,
 }
 
 impl BackendKind {
     /// Every backend.
-    pub const ALL: [BackendKind; 7] = [
+    pub const ALL: [BackendKind; 8] = [
         Self::Allocator,
         Self::Metadata,
         Self::Redis,
@@ -41,6 +43,7 @@ impl BackendKind {
         Self::Multipart,
         Self::ShardReference,
         Self::Shard,
+        Self::Versioned,
     ];
 
     /// The name used in cluster names.
@@ -53,6 +56,7 @@ impl BackendKind {
             Self::Multipart => "multipart",
             Self::ShardReference => "shard_reference",
             Self::Shard => "shard",
+            Self::Versioned => "versioned",
         }
     }
 
@@ -84,7 +88,7 @@ pub enum NameError {
     #[error("cluster name holds a control character or a space; take it out")]
     BadCharacter,
     /// A backend that does not exist.
-    #[error("cluster name '{name}' names an unknown backend '{backend}'; known are allocator, metadata, redis, reference, multipart, shard_reference, shard")]
+    #[error("cluster name '{name}' names an unknown backend '{backend}'; known are allocator, metadata, redis, reference, multipart, shard_reference, shard, versioned")]
     UnknownBackend {
         /// The whole name.
         name: String,

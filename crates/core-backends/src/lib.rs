@@ -26,6 +26,7 @@ pub mod shard_reference;
 mod table;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod versioned;
 mod wire;
 
 pub use contract::{ApplyContext, Keep, SpaceRead, SpaceWrite};

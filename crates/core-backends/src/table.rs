@@ -5,7 +5,7 @@
 
 use crate::contract::{ApplyContext, Backend, Known, SpaceRead, SpaceWrite};
 use crate::memory::{About, Carried, MemoryAsked, MemoryPage};
-use crate::{allocator, metadata, multipart, redis, reference, shard, shard_reference};
+use crate::{allocator, metadata, multipart, redis, reference, shard, shard_reference, versioned};
 use base_engine::EngineError;
 use base_types::{BackendKind, Refusal};
 use bytes::Bytes;
@@ -19,6 +19,7 @@ fn backend(kind: BackendKind) -> &'static dyn Backend {
         BackendKind::Shard => &shard::Objects,
         BackendKind::Multipart => &multipart::Uploads,
         BackendKind::ShardReference => &shard_reference::Shards,
+        BackendKind::Versioned => &versioned::Versioned,
     }
 }
 
@@ -66,7 +67,9 @@ pub fn parse(kind: BackendKind, command: &Bytes) -> Result<Parsed, Refusal> {
     match kind {
         BackendKind::Metadata => metadata::parse(command).map(Parsed::Metadata),
         BackendKind::Shard => shard::parse(command).map(Parsed::Shard),
-        BackendKind::Multipart | BackendKind::ShardReference => validate(kind, command).map(|()| Parsed::Answered),
+        BackendKind::Multipart | BackendKind::ShardReference | BackendKind::Versioned => {
+            validate(kind, command).map(|()| Parsed::Answered)
+        }
         BackendKind::Allocator | BackendKind::Reference | BackendKind::Redis => {
             validate(kind, command).map(|()| Parsed::Plain)
         }

@@ -165,6 +165,8 @@ codes! {
         "the body is JSON, but no action: send an object with `action`";
     InvalidRule Invalid Answer
         "the rule has a word or a value that is not valid: correct the one that the message names";
+    KeyNotFound NotFound Answer
+        "a put keeps the value or lease that its key has, and the key is not there: put it with value and lease";
     KeyTooLarge TooLarge Answer
         "the key is longer than 1,024 bytes: give a shorter one";
     KeyTooLong = "KeyTooLarge" Invalid Answer
@@ -173,6 +175,8 @@ codes! {
         "a keyspace of that name exists: choose another name, or delete it first";
     LeaderLives Conflict Answer
         "`RecoverCluster`: a survivor follows a leader that it is connected to, so the cluster serves: look at `hive ctl cluster show`, and retry if that leader dies";
+    LeaseExists Conflict Answer
+        "a lease of that number exists: choose another number";
     LevelZero Invalid Answer
         "`RecoverCluster`: a region's cluster is recovered through a node of that region: ask one";
     LimitOutOfRange Invalid Answer
@@ -203,6 +207,10 @@ codes! {
         "the same of a leader that may not have heard of its members yet; nodes retry, and answer with 400 when it has: retry";
     NoLeader Unavailable Answer
         "the cluster has no leader now: retry, and start its members that are down";
+    NoSuchLease NotFound Answer
+        "there is no lease of that number, or its time is over: grant one";
+    NoSuchPin NotFound Answer
+        "there is no pin of that number, or its time is over: pin again";
     NoSuchRole NotFound Answer
         "there is no role of that name; `hive role list` (ListRoles) lists them";
     NoSuchS3Key NotFound Answer
@@ -281,6 +289,10 @@ codes! {
         "a bucket's shard is being switched; nodes handle this among themselves";
     ShuttingDown Unavailable Answer
         "the node is stopping: ask another";
+    StampCompacted Invalid Answer
+        "history of this stamp was given up by a compaction: read at the stamp that the message names, or later";
+    StampInFuture Invalid Answer
+        "no commit of this stamp has been made yet: read at the newest (0)";
     StaleRoute Unavailable Answer
         "a route was out of date; nodes handle this among themselves";
     Superseded Unavailable Answer
@@ -301,6 +313,8 @@ codes! {
         "the cluster would have more than 15 members: remove one first";
     TooManyRecoveries Conflict Answer
         "a cluster was recovered 8 times and data of all its ended lives is kept: discard some";
+    TransactionTooLarge TooLarge Answer
+        "a transaction has, changes, reads or answers more than one may: make several of it";
     Unauthenticated Unauthenticated Answer
         "the request has no credential, or one that counts for nothing: send `Authorization: Bearer` with a token (`hive token create`)";
     UnknownAction Invalid Answer

@@ -1,0 +1,10 @@
+//! The versioned backend against a plain model, and one by one.
+
+pub mod bed;
+pub mod bounds;
+pub mod history;
+pub mod leases;
+pub mod model;
+#[cfg(feature = "mutants")]
+mod mutants;
+pub mod transactions;
