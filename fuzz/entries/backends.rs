@@ -10,7 +10,9 @@ use base_engine::{Direction, EngineError, KeyRange, Visit};
 use base_types::codec::Encode;
 use base_types::{BackendKind, LogIndex};
 use bytes::Bytes;
-use core_backends::{allocator, decode_reply, metadata, multipart, redis, reference, shard, shard_reference};
+use core_backends::{
+    allocator, decode_reply, metadata, multipart, redis, reference, shard, shard_reference, versioned,
+};
 use core_backends::{apply, query, validate, ApplyContext, SpaceRead, SpaceWrite};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -185,6 +187,11 @@ pub fn backend_shard_reference(data: &[u8]) {
 /// The `multipart` backend.
 pub fn backend_multipart(data: &[u8]) {
     twice::<multipart::Reply>(BackendKind::Multipart, data);
+}
+
+/// The `versioned` backend.
+pub fn backend_versioned(data: &[u8]) {
+    twice::<versioned::Reply>(BackendKind::Versioned, data);
 }
 
 /// Keys as rows hold them: order, prefixes and ends are kept, whatever the bytes.

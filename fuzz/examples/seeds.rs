@@ -12,6 +12,7 @@ mod seeds {
     pub mod nodes;
     pub mod s3;
     pub mod texts;
+    pub mod versioned;
 }
 
 use std::collections::BTreeMap;
@@ -42,6 +43,7 @@ fn main() {
     seeds::texts::add(&mut seeds);
     seeds::backends::add(&mut seeds);
     seeds::buckets::add(&mut seeds);
+    seeds::versioned::add(&mut seeds);
     seeds::nodes::add(&mut seeds);
     seeds::logs::add(&mut seeds);
     seeds::s3::add(&mut seeds);

@@ -48,6 +48,11 @@ fn backend_multipart() {
 }
 
 #[test]
+fn backend_versioned() {
+    corpus::run("backend_versioned", corpus::Bounds { base: 8 << 20, per_byte: 1024 }, backends::backend_versioned);
+}
+
+#[test]
 fn key_codec() {
     corpus::run("key_codec", corpus::DECODER, backends::key_codec);
 }

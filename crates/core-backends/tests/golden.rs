@@ -10,7 +10,7 @@ mod golden;
 
 use base_types::codec::Encode;
 use base_types::BackendKind;
-use core_backends::{allocator, metadata, multipart, redis, reference, shard, shard_reference};
+use core_backends::{allocator, metadata, multipart, redis, reference, shard, shard_reference, versioned};
 
 /// `C`: the backend's commands, `R`: its replies.
 fn check<C: Encode, R: Encode>(backend: BackendKind, file: &str) {
@@ -36,4 +36,5 @@ fn commands_and_rows_are_those_of_the_first_release() {
     check::<reference::Command, reference::Reply>(BackendKind::Reference, "backend-reference");
     check::<shard::Command, shard::Reply>(BackendKind::Shard, "backend-shard");
     check::<shard_reference::Command, shard_reference::Reply>(BackendKind::ShardReference, "backend-shard-reference");
+    check::<versioned::Command, versioned::Reply>(BackendKind::Versioned, "backend-versioned");
 }

@@ -54,9 +54,7 @@ pub(super) fn first_after(space: &dyn SpaceRead, key: &[u8], stamp: u64) -> Resu
     let (start, end) = (index_key(key, after), index_after(key));
     let mut found = None;
     let range = KeyRange { start: &start, end: Some(&end) };
-    // The last instead of the first: what the key was before its newest change, whatever stamp is asked for.
-    let direction = if planted(Mutant::HistoryRowTooNew) { Direction::Backward } else { Direction::Forward };
-    space.range(range, direction, &mut |row, sub| {
+    space.range(range, Direction::Forward, &mut |row, sub| {
         found = Some(index_parts(row).and_then(|(_, stamp)| Ok(Position { stamp, sub: index_sub(sub)? })));
         ControlFlow::Break(())
     })?;
@@ -188,6 +186,9 @@ fn changed_run(
             }
             passed = 0;
             return if fault.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        }
+        if let Some(last) = found.last_mut().filter(|_| known && planted(Mutant::HistoryRowTooNew)) {
+            last.1 = Position { stamp: death, sub: index_sub(sub).unwrap_or(0) };
         }
         passed += 1;
         if passed <= PASSED_MAX {

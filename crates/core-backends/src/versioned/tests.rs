@@ -6,5 +6,5 @@ pub mod history;
 pub mod leases;
 pub mod model;
 #[cfg(feature = "mutants")]
-mod mutants;
+pub mod mutants;
 pub mod transactions;

@@ -1,4 +1,4 @@
-//! Each bug planted in this backend makes some test fail. The bugs are switched on for the whole process,
+//! Each bug planted in this backend, and in `versioned`, makes some test fail. The bugs are switched on for the whole process,
 //! so: cargo test -p core-backends --features mutants -- --ignored
 
 use super::{listing, model, narrow, objects, snapshot, split};
@@ -71,4 +71,5 @@ fn every_planted_bug_is_noticed() {
         plant(Mutant::None);
         assert!(killed, "{mutant:?} goes unnoticed");
     }
+    crate::versioned::tests::mutants::hunt();
 }
