@@ -14,7 +14,7 @@ use super::command::{
 };
 use super::history::{check_since, readable_at};
 use super::page::{self, Room, When};
-use super::read::{is_changed, newest, readable, walk_newest, Over};
+use super::read::{is_changed, newest, walk_newest, Over};
 use super::rows::{Bounds, LeaseRow, Meta, RowRef};
 use super::stage::Stage;
 use super::{refuse, Fail};
@@ -179,7 +179,7 @@ impl Commit<'_> {
         let bounds = Bounds::of(span);
         let (mut found, mut bytes) = (Vec::new(), 0);
         let over = self.stage.over(&bounds);
-        let space = readable(&*self.stage.space);
+        let space = &*self.stage.space;
         let stopped = walk_newest(space, &bounds, over, &mut self.room.visits, &mut |key, row| {
             bytes += row.value.len();
             if bytes > super::command::COMMIT_BYTES_MAX {
@@ -197,7 +197,7 @@ impl Commit<'_> {
 
     fn read(&mut self, read: &Read) -> Result<Outcome, Fail> {
         let meta = *self.stage.meta();
-        let space = readable(&*self.stage.space);
+        let space = &*self.stage.space;
         let at = readable_at(space, &meta, self.stage.now_ms, read.at, 0)?;
         let when = if read.at == 0 { When::Newest(self.stage.over(&Bounds::of(&read.span))) } else { When::At(at) };
         let page = page::read(space, read, when, &mut self.room)?;

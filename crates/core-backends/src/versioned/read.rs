@@ -17,7 +17,7 @@ use super::rows::{
     damage, data_key, decode_row, end_of, history_key, index_after, index_key, index_parts, index_start, index_sub,
     Bounds, Past, RowRef, DATA, INDEX,
 };
-use crate::contract::{SpaceRead, SpaceWrite};
+use crate::contract::SpaceRead;
 use crate::rows::successor;
 use base_engine::{Direction, EngineError, KeyRange};
 use base_types::mutant::{planted, Mutant};
@@ -32,6 +32,9 @@ const PASSED_MAX: u32 = 16;
 
 /// Rows in place of those in `d`: sorted; none: the key is not there.
 pub(super) type Over = Vec<(Bytes, Option<Row>)>;
+
+/// A key, and a change of it.
+pub(super) type Found = (Bytes, Position);
 
 pub(super) type Seen<'v> = &'v mut dyn FnMut(&[u8], RowRef<'_>) -> ControlFlow<()>;
 
@@ -131,10 +134,10 @@ pub(super) fn changed_after(
     stamp: u64,
     limit: usize,
     visits: &mut u32,
-) -> Result<(Vec<(Bytes, Position)>, Option<Bytes>), EngineError> {
+) -> Result<(Vec<Found>, Option<Bytes>), EngineError> {
     let end = bounds.end.as_ref().map_or_else(|| end_of(INDEX), |end| index_start(end));
     let mut seek = Bytes::from(index_start(&bounds.start));
-    let mut found: Vec<(Bytes, Position)> = Vec::new();
+    let mut found: Vec<Found> = Vec::new();
     loop {
         match changed_run(space, &seek, &end, stamp, limit, &mut found, visits)? {
             Run::End => return Ok((found, None)),
@@ -158,7 +161,7 @@ fn changed_run(
     end: &[u8],
     stamp: u64,
     limit: usize,
-    found: &mut Vec<(Bytes, Position)>,
+    found: &mut Vec<Found>,
     visits: &mut u32,
 ) -> Result<Run, EngineError> {
     if start >= end {
@@ -316,9 +319,4 @@ pub(super) fn names(
         ControlFlow::Continue(())
     })?;
     Ok((found, more))
-}
-
-/// As much of a space as reads need, of one that may be written.
-pub(super) fn readable<'s>(space: &'s dyn SpaceWrite) -> &'s dyn SpaceRead {
-    space
 }

@@ -501,7 +501,7 @@ fn compare_all(bed: &Bed, model: &Model) {
         assert_eq!((found.ttl_ms, found.left_ms), (lease.ttl_ms, lease.due_ms.saturating_sub(model.now_ms)));
     }
     let times = model.times.iter().enumerate().skip(model.compacted as usize);
-    let last = times.filter(|(_, time_ms)| **time_ms <= model.now_ms / 2).map(|(stamp, _)| stamp as u64).last();
+    let last = times.filter(|(_, time_ms)| **time_ms <= model.now_ms / 2).map(|(stamp, _)| stamp as u64).next_back();
     let expected = last.unwrap_or(model.compacted);
     assert_eq!(bed.ask(&Query::StampAt { time_ms: model.now_ms / 2 }), Ok(Reply::Done { stamp: expected }));
 }
