@@ -53,6 +53,8 @@ const fn get(name: &'static str, level: &'static str, retries: bool) -> Stream {
     Stream { name, reads: true, keys: READ_KEYS, level, retries }
 }
 
+/// Keys that are written at a time before the measurement.
+const FILLERS: u64 = 32;
 /// The keys that are read.
 const READ_KEYS: &str = "read";
 
@@ -117,10 +119,22 @@ impl Load {
     }
 
     /// Writes every key once, so that each read must find its own; `Err`: what a key met.
-    pub async fn fill(&self) -> Result<(), String> {
+    pub async fn fill(self: &Rc<Load>) -> Result<(), String> {
+        let mut fillers = JoinSet::new();
+        for first in 0..FILLERS {
+            fillers.spawn_local(self.clone().fill_from(first));
+        }
+        while let Some(filled) = fillers.join_next().await {
+            filled.map_err(|error| error.to_string())??;
+        }
+        Ok(())
+    }
+
+    /// Writes each key whose number divided by [`FILLERS`] leaves this rest.
+    async fn fill_from(self: Rc<Load>, first: u64) -> Result<(), String> {
         let put =
             Stream { keys: READ_KEYS, ..put("fill", if self.system == System::Hive { "strong" } else { "" }, true) };
-        for number in 0..self.keys {
+        for number in (first..self.keys).step_by(FILLERS as usize) {
             let start = Instant::now();
             while self.operation(put, number).await != Outcome::Answered {
                 if start.elapsed() > DEADLINE * 5 {
