@@ -119,7 +119,7 @@ fn attach(
         }
         if version.is_some() {
             let environment = attach_fences(env, environment)?;
-            mend_roll(&environment)?;
+            repair_roll(&environment)?;
             return Ok(environment);
         }
     }
@@ -185,7 +185,7 @@ fn with_fences(env: &Env<WithoutTls>, environment: &Environment) -> Result<Envir
 }
 
 /// A damaged roll is made of what is found: it only says which spaces are not empty.
-fn mend_roll(environment: &Environment) -> Result<(), EngineError> {
+fn repair_roll(environment: &Environment) -> Result<(), EngineError> {
     let failed = |error: heed::Error| lmdb_failure("making the roll of spaces", error);
     {
         let reader = environment.env.read_txn().map_err(failed)?;

@@ -105,7 +105,7 @@ fn filled<F: EngineFactory>(factory: &F) -> (F::Engine, Model, Vec<Vec<u8>>) {
 }
 
 /// Flips a bit in a key, and asks for everything: whether anything said so. `None`: no key lies on a disk.
-fn a_flip_is_told<F: EngineFactory>(
+fn check_flip<F: EngineFactory>(
     factory: &F,
     (engine, model, keys): (F::Engine, Model, Vec<Vec<u8>>),
     random: &mut Random,
@@ -139,7 +139,7 @@ pub fn a_flipped_key_is_never_absence<F: EngineFactory>(factory: &F) {
         from.parse().expect("a number")..to.parse().expect("a number")
     });
     assert!(flips.end - flips.start <= FLIPS_MAX, "at most {FLIPS_MAX} flips a run");
-    let told = |seed| a_flip_is_told(factory, filled(factory), &mut Random::new(1_000 + seed));
+    let told = |seed| check_flip(factory, filled(factory), &mut Random::new(1_000 + seed));
     let told: Vec<bool> = flips.filter_map(told).collect();
     let found = told.iter().filter(|told| **told).count();
     println!("{} keys flipped, {found} told of, no wrong answer", told.len());
@@ -162,7 +162,7 @@ pub fn an_engine_without_fences_gets_them<F: EngineFactory>(factory: &F) {
         model.apply(&more);
         let engine = factory.reopen(engine);
         assert_eq!(answers_are_right_or_errors(&engine, &model), 0, "its fences are of the newest format");
-        let told = a_flip_is_told(factory, (engine, model, keys), &mut Random::new(2_000 + seed));
+        let told = check_flip(factory, (engine, model, keys), &mut Random::new(2_000 + seed));
         found += usize::from(told == Some(true));
     }
     assert!(found > 0, "no flip was reported: it has no fences");

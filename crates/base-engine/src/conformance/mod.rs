@@ -26,7 +26,10 @@ pub use points::{
     keys_and_values_of_every_size, points_are_put_read_and_deleted, reopening_keeps_everything,
 };
 pub use ranges::{a_broken_visit_stops, random_histories_match_the_twin, ranges_match_the_twin};
-pub use snapshots::{a_snapshot_is_one_instant, a_snapshot_outlives_its_engine_handle, readers_never_see_half_a_batch};
+pub use snapshots::{
+    a_nested_read_of_a_snapshot_does_not_lock_up, a_snapshot_is_one_instant, a_snapshot_outlives_its_engine_handle,
+    readers_never_see_half_a_batch,
+};
 pub use spaces::{
     dropping_a_space_is_bounded, export_and_import_carry_a_space, spaces_are_listed, the_durable_index_is_kept,
 };
@@ -83,11 +86,14 @@ pub fn scratch() -> std::path::PathBuf {
     }
 }
 
-/// Makes a `#[test]` of each check. The argument is an expression giving an [`EngineFactory`].
+/// Makes a `#[test]` of each check. The argument is an expression giving an [`EngineFactory`]. The one list of checks is here.
 #[macro_export]
 macro_rules! conformance_tests {
     ($factory:expr) => {
-        $crate::conformance_tests!(@each $factory;
+        $crate::conformance_tests!(@list tests $factory);
+    };
+    (@list $how:ident $factory:expr) => {
+        $crate::conformance_tests!(@$how $factory;
             points_are_put_read_and_deleted,
             keys_and_values_of_every_size,
             a_batch_with_a_key_too_long_writes_nothing,
@@ -98,6 +104,7 @@ macro_rules! conformance_tests {
             random_histories_match_the_twin,
             a_snapshot_is_one_instant,
             a_snapshot_outlives_its_engine_handle,
+            a_nested_read_of_a_snapshot_does_not_lock_up,
             readers_never_see_half_a_batch,
             the_durable_index_is_kept,
             spaces_are_listed,
@@ -110,7 +117,7 @@ macro_rules! conformance_tests {
             an_engine_without_fences_gets_them,
         );
     };
-    (@each $factory:expr; $($check:ident,)*) => {
+    (@tests $factory:expr; $($check:ident,)*) => {
         $(
             #[test]
             fn $check() {
@@ -118,33 +125,12 @@ macro_rules! conformance_tests {
             }
         )*
     };
+    (@run $factory:expr; $($check:ident,)*) => {
+        $( $crate::conformance::$check($factory); )*
+    };
 }
 
 /// Runs every check, one after the other: for a harness that is no `#[test]`.
 pub fn run<F: EngineFactory>(factory: &F) {
-    let checks: [fn(&F); 20] = [
-        points_are_put_read_and_deleted,
-        keys_and_values_of_every_size,
-        a_batch_with_a_key_too_long_writes_nothing,
-        a_batch_is_atomic_and_its_last_operation_wins,
-        reopening_keeps_everything,
-        ranges_match_the_twin,
-        a_broken_visit_stops,
-        random_histories_match_the_twin,
-        a_snapshot_is_one_instant,
-        a_snapshot_outlives_its_engine_handle,
-        readers_never_see_half_a_batch,
-        the_durable_index_is_kept,
-        spaces_are_listed,
-        dropping_a_space_is_bounded,
-        export_and_import_carry_a_space,
-        a_crash_keeps_what_was_acknowledged,
-        a_failed_write_leaves_nothing,
-        verifying_meets_everything_and_finds_nothing,
-        a_flipped_key_is_never_absence,
-        an_engine_without_fences_gets_them,
-    ];
-    for check in checks {
-        check(factory);
-    }
+    crate::conformance_tests!(@list run factory);
 }

@@ -2,9 +2,10 @@
 
 use super::model::{batch, delete, durable, put, Model};
 use super::EngineFactory;
-use crate::{Engine, EngineRead};
+use crate::{Direction, Engine, EngineRead, KeyRange};
 use base_types::{LogIndex, SpaceId};
 use bytes::Bytes;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const A: SpaceId = SpaceId(10);
@@ -68,4 +69,18 @@ pub fn readers_never_see_half_a_batch<F: EngineFactory>(factory: &F) {
         done.store(true, Ordering::Release);
         reader.join().unwrap();
     });
+}
+
+/// A visit of a snapshot reads the snapshot and writes to the engine, and neither waits for the other.
+pub fn a_nested_read_of_a_snapshot_does_not_lock_up<F: EngineFactory>(factory: &F) {
+    let engine = factory.open();
+    engine.write(&batch([put(A, "a", "1"), put(A, "b", "2")])).unwrap();
+    let snapshot = engine.snapshot().unwrap();
+    let mut values = Vec::new();
+    let walked = snapshot.range(A, KeyRange::ALL, Direction::Backward, &mut |key, _| {
+        values.push(snapshot.get(A, key).unwrap().unwrap());
+        engine.write(&batch([put(A, "a", "3")])).unwrap();
+        ControlFlow::Continue(())
+    });
+    assert_eq!((walked, values), (Ok(()), vec![Bytes::from("2"), Bytes::from("1")]));
 }

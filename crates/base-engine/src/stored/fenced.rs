@@ -118,7 +118,7 @@ pub fn make_all<S: RawStore>(store: &S) -> Result<(), EngineError> {
 }
 
 /// A damaged roll is made of what is found: it only says which spaces are not empty.
-pub fn mend_roll<S: RawStore>(store: &S) -> Result<(), EngineError> {
+pub fn repair_roll<S: RawStore>(store: &S) -> Result<(), EngineError> {
     let view = store.view()?;
     match Fenced(&view).roll() {
         Err(EngineError::Corrupt(_)) => {}

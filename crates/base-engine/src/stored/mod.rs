@@ -134,7 +134,7 @@ impl<S: RawStore> StoredEngine<S> {
             let version = check_marker(&store.view()?, S::NAME, directory.path(), identity, newest)?;
             match S::FENCED {
                 true if version < format::FENCED_VERSION => fenced::make_all(&store)?,
-                true => fenced::mend_roll(&store)?,
+                true => fenced::repair_roll(&store)?,
                 false => {}
             }
         } else {

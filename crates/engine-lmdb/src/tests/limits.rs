@@ -97,21 +97,6 @@ fn a_walk_ends_when_its_snapshot_expires_under_it() {
 }
 
 #[test]
-fn a_nested_read_of_a_snapshot_does_not_lock_up() {
-    let factory = LmdbFactory::new(1 << 30);
-    let engine = factory.open();
-    engine.write(&batch([put(A, "a", "1"), put(A, "b", "2")])).unwrap();
-    let snapshot = engine.snapshot().unwrap();
-    let mut values = Vec::new();
-    let walked = snapshot.range(A, KeyRange::ALL, Direction::Backward, &mut |key, _| {
-        values.push(snapshot.get(A, key).unwrap().unwrap());
-        engine.write(&batch([put(A, "a", "3")])).unwrap();
-        ControlFlow::Continue(())
-    });
-    assert_eq!((walked, values), (Ok(()), vec!["2".into(), "1".into()]));
-}
-
-#[test]
 fn many_snapshots_at_once_are_bounded_by_an_error() {
     let factory = LmdbFactory::new(1 << 30);
     let engine = factory.open();

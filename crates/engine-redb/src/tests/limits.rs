@@ -77,18 +77,3 @@ fn a_walk_ends_when_its_snapshot_expires_under_it() {
     });
     assert_eq!(walked, Err(EngineError::SnapshotExpired));
 }
-
-#[test]
-fn a_nested_read_of_a_snapshot_does_not_lock_up() {
-    let factory = RedbFactory::new(0);
-    let engine = factory.open();
-    engine.write(&batch([put(A, "a", "1"), put(A, "b", "2")])).unwrap();
-    let snapshot = engine.snapshot().unwrap();
-    let mut values = Vec::new();
-    let walked = snapshot.range(A, KeyRange::ALL, Direction::Backward, &mut |key, _| {
-        values.push(snapshot.get(A, key).unwrap().unwrap());
-        engine.write(&batch([put(A, "a", "3")])).unwrap();
-        ControlFlow::Continue(())
-    });
-    assert_eq!((walked, values), (Ok(()), vec!["2".into(), "1".into()]));
-}

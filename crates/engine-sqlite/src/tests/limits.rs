@@ -4,9 +4,8 @@ use super::{images, SqliteFactory, A};
 use crate::SqliteConfig;
 use base_engine::conformance::{batch, delete, put, EngineFactory};
 use base_engine::stored::SnapshotLimits;
-use base_engine::{Direction, Engine, EngineError, EngineRead, KeyRange, WriteBatch};
+use base_engine::{Engine, EngineError, EngineRead, WriteBatch};
 use base_types::SpaceId;
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 pub const SMALL_BYTES: u64 = 4 << 20;
@@ -73,19 +72,4 @@ fn a_snapshot_expires() {
     assert_eq!(snapshot.get(A, b"k"), Ok(Some("1".into())));
     engine.write(&batch([put(A, "large", vec![0; 2000])])).unwrap();
     assert_eq!(snapshot.get(A, b"k"), Err(EngineError::SnapshotExpired));
-}
-
-#[test]
-fn a_nested_read_of_a_snapshot_does_not_lock_up() {
-    let factory = SqliteFactory::new(0, 1 << 20);
-    let engine = factory.open();
-    engine.write(&batch([put(A, "a", "1"), put(A, "b", "2")])).unwrap();
-    let snapshot = engine.snapshot().unwrap();
-    let mut values = Vec::new();
-    let walked = snapshot.range(A, KeyRange::ALL, Direction::Backward, &mut |key, _| {
-        values.push(snapshot.get(A, key).unwrap().unwrap());
-        engine.write(&batch([put(A, "a", "3")])).unwrap();
-        ControlFlow::Continue(())
-    });
-    assert_eq!((walked, values), (Ok(()), vec!["2".into(), "1".into()]));
 }
