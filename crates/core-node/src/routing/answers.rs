@@ -34,8 +34,10 @@ impl Routing {
         }
         let mut response = self.shape_response(turn.core, shape, &operation, result);
         match &mut response {
-            Ok(answer) if answer.at.is_some() => answer.cluster = Some(operation.name),
-            Err(failure) if failure.at.is_some() => failure.cluster = Some(operation.name),
+            Ok(answer) if answer.at.is_some() => answer.cluster = operation.target().map(|target| target.name.clone()),
+            Err(failure) if failure.at.is_some() => {
+                failure.cluster = operation.target().map(|target| target.name.clone())
+            }
             _ => {}
         }
         self.reply(turn, ticket, response);
@@ -62,7 +64,7 @@ impl Routing {
 
     fn shape_response(&self, core: &CoreContext, shape: Shape, operation: &Operation, result: CallResult) -> Response {
         match shape {
-            Shape::Metadata | Shape::Redis => backend_response(shape, &operation.kind, result),
+            Shape::Metadata | Shape::Redis => backend_response(shape, operation.is_write(), result),
             Shape::Describe => match result? {
                 CallReply::Described(description) => {
                     let result = ActionResult::Cluster(self.description_info(core, &description));
@@ -82,7 +84,7 @@ impl Routing {
                 _ => Err(failures::internal("a change of a cluster was answered by something else")),
             },
             Shape::Resolve => self.resolve_response(core, result),
-            Shape::List => self.list_response(core, &operation.kind, result),
+            Shape::List => self.list_response(core, operation.kind(), result),
         }
     }
 
@@ -104,14 +106,14 @@ impl Routing {
     }
 
     /// A page of `reference`, and the level 0 clusters this node knows that belong on it.
-    fn list_response(&self, core: &CoreContext, asked: &LocalKind, result: CallResult) -> Response {
+    fn list_response(&self, core: &CoreContext, asked: Option<&LocalKind>, result: CallResult) -> Response {
         match decode_call::<Reply>(result)? {
             (Reply::Records { records, more }, at) => {
                 let next = records.last().filter(|_| more).map(|record| record.name.as_str().to_string());
                 let mut clusters: Vec<ClusterInfo> =
                     records.iter().map(|record| self.record_info(core, record)).collect();
                 let on_page = |name: &str| match asked {
-                    LocalKind::Read { query, .. } => match Query::from_bytes(query.clone()) {
+                    Some(LocalKind::Read { query, .. }) => match Query::from_bytes(query.clone()) {
                         Ok(Query::List { prefix, start_after, .. }) => {
                             name.starts_with(&prefix)
                                 && start_after.is_none_or(|after| name > after.as_str())
@@ -243,13 +245,13 @@ fn engine_warning(description: &ClusterDescription) -> Option<String> {
     (stale > 0).then(|| format!("{stale} of {members} replicas are still to be recreated in engine {engine}"))
 }
 
-fn backend_response(shape: Shape, kind: &LocalKind, result: CallResult) -> Response {
+fn backend_response(shape: Shape, is_write: bool, result: CallResult) -> Response {
     let (reply, at, level) = match result? {
         CallReply::Backend { reply, at, level } => (reply, at, level),
         _ => return Err(failures::internal("an operation was answered without a reply")),
     };
     // Hopeful and eventual writes are acknowledged before they are applied: there is no reply yet.
-    let early = matches!((level, kind), (Level::Write(_), LocalKind::Write { .. })) && reply.is_empty();
+    let early = is_write && matches!(level, Level::Write(_)) && reply.is_empty();
     let result = match shape {
         _ if early => Ok(ActionResult::Done),
         Shape::Redis => core_backends::decode_reply::<RedisReply>(reply).map(|reply| ActionResult::Redis { reply }),

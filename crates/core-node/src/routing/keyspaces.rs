@@ -7,20 +7,22 @@
 
 use crate::context::{CoreContext, Turn};
 use crate::flows::copy::{CopyFlow, DocumentCopy};
+use crate::routing::cache::RouteCache;
 use crate::routing::location::Search;
-use crate::routing::operation::{Asked, KeyspaceWork, LastSeen, Operation, Owner, Phase, Shape};
+use crate::routing::operation::{
+    Asked, Goal, KeyspaceWork, LastSeen, Operation, Owner, Phase, Shape, Target, PENDING_REQUESTS_MAX,
+};
 use crate::routing::resolve::{reference_read, RESOLVE_TIMEOUT};
 use crate::routing::{ClientWork, Routing, RoutingEvent};
 use crate::timers::TimerKey;
 use base_types::action::{Action, Failure, Request};
-use base_types::{BackendKind, ErrorCode, ErrorKind, Refusal, RequestId, Tick, Ticket};
+use base_types::{ErrorCode, ErrorKind, Refusal, Tick, Ticket};
 use bytes::Bytes;
 use core::time::Duration;
 use core_backends::reference::{Query, Reply};
-use core_cluster::api::LocalKind;
 use core_flow::{decode_call, CallReply, CallResult};
 use core_keyspace::DocumentNews;
-use core_keyspace::{document_key, retry_of, scan_planner, KeyspaceMap, Payload, Retry};
+use core_keyspace::{document_key, retry_of, scan_planner, KeyspaceMap, Retry};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -42,6 +44,59 @@ pub struct KeyspaceTable {
     copies_timer: Tick,
 }
 
+/// Where an operation on keys goes next.
+enum Located {
+    /// To this cluster, with this.
+    At(Target),
+    /// No document here says where, or only one that proved wrong.
+    Unknown,
+    /// To all clusters of the keyspace, by a plan.
+    Scan,
+    /// Nowhere.
+    Refused(Refusal),
+}
+
+impl Located {
+    fn target(self) -> Option<Target> {
+        match self {
+            Located::At(target) => Some(target),
+            Located::Unknown | Located::Scan | Located::Refused(_) => None,
+        }
+    }
+}
+
+impl KeyspaceTable {
+    /// Where the keys lie by the cached document, and what their cluster is asked: built here, once for each cluster.
+    fn locate(&mut self, routes: &mut RouteCache, work: &mut KeyspaceWork) -> Located {
+        let usable = |map: &&KeyspaceMap| work.avoid.is_none_or(|avoid| map.version > avoid);
+        let Some(map) = self.maps.get(&work.keyspace).filter(usable) else { return Located::Unknown };
+        if matches!(work.action, Action::KvScan { .. }) {
+            return Located::Scan;
+        }
+        let routed = match map.route(&work.action) {
+            Ok(routed) => routed,
+            // A document that does not serve may be out of date.
+            Err(refusal)
+                if work.avoid.is_none()
+                    && refusal.kind() != ErrorKind::Invalid
+                    && refusal.kind() != ErrorKind::TooLarge =>
+            {
+                work.avoid = Some(map.version.saturating_sub(1));
+                self.maps.remove(&work.keyspace);
+                return Located::Unknown;
+            }
+            Err(refusal) => return Located::Refused(refusal),
+        };
+        work.place = false;
+        (work.avoid, work.crosses) = (Some(map.version), routed.crosses);
+        let name = match routes.find(routed.cluster) {
+            Some((name, _)) => name.clone(),
+            None => Arc::new(routed.cluster.clone()),
+        };
+        Located::At(Target { name, kind: work.kind(routed.payload) })
+    }
+}
+
 impl Routing {
     /// A request on keys of a keyspace (all but scans).
     pub fn on_keyspace_request(
@@ -53,28 +108,28 @@ impl Routing {
         deadline: Tick,
     ) {
         let request_id = request.request_id.unwrap_or_else(|| turn.core.random().request_id());
-        let consistency = request.consistency;
-        let kind = match &request.action {
-            Action::KvGet { .. } | Action::KvScan { .. } => LocalKind::Read {
-                backend: BackendKind::Metadata,
-                query: Bytes::new(),
-                consistency: request.read_consistency,
-            },
-            _ => LocalKind::Write {
-                backend: BackendKind::Metadata,
-                command: Bytes::new(),
-                consistency,
-                request_id,
-                cluster_time_ms: 0,
-            },
+        let mut work = KeyspaceWork {
+            keyspace,
+            action: request.action,
+            request_id,
+            consistency: request.consistency,
+            read_consistency: request.read_consistency,
+            place: true,
+            avoid: None,
+            crosses: None,
+        };
+        // A full table refuses the operation: nothing is built for it.
+        let target = match self.operations.len() < PENDING_REQUESTS_MAX {
+            true => self.keyspaces.locate(&mut self.routes, &mut work).target(),
+            false => None,
         };
         let owner = Owner::Client { ticket: Some(ticket), shape: Shape::Metadata };
-        let mut operation = Operation::new(owner, turn.core.world(), kind, turn.now, deadline);
-        let work =
-            KeyspaceWork { keyspace, action: request.action, request_id, place: true, avoid: None, crosses: None };
-        operation.keyspace = Some(Box::new(work));
-        operation.after = request.after;
-        operation.authority = Some(turn.core.access().authority(request.caller));
+        let goal = Goal::Keys { work: Box::new(work), target };
+        let operation = Operation {
+            after: request.after,
+            authority: Some(turn.core.access().authority(request.caller)),
+            ..Operation::with_goal(owner, goal, turn.now, deadline)
+        };
         self.start_client_operation(turn, ticket, operation);
     }
 
@@ -85,45 +140,25 @@ impl Routing {
         self.start_operation(turn, operation);
     }
 
-    /// Finds the cluster of an operation on keys, and makes the attempt.
+    /// Finds the cluster of an operation on keys (again), and makes the attempt.
     pub fn place(&mut self, turn: &mut Turn<'_>, number: u64) {
         let Some(operation) = self.operations.get_mut(&number) else { return };
-        let Some(work) = operation.keyspace.as_mut() else { return };
-        let usable = |map: &&KeyspaceMap| work.avoid.is_none_or(|avoid| map.version > avoid);
-        let Some(map) = self.keyspaces.maps.get(&work.keyspace).filter(usable) else {
-            return self.wait_for_keyspace(turn, number);
-        };
-        if matches!(work.action, Action::KvScan { .. }) {
-            return self.scan(turn, number);
-        }
-        let routed = match map.route(&work.action) {
-            Ok(routed) => routed,
-            // A document that does not serve may be out of date.
-            Err(refusal)
-                if work.avoid.is_none()
-                    && refusal.kind() != ErrorKind::Invalid
-                    && refusal.kind() != ErrorKind::TooLarge =>
-            {
-                work.avoid = Some(map.version.saturating_sub(1));
-                self.keyspaces.maps.remove(&work.keyspace);
-                return self.wait_for_keyspace(turn, number);
+        let Goal::Keys { work, target } = &mut operation.goal else { return };
+        match self.keyspaces.locate(&mut self.routes, work) {
+            Located::At(found) => {
+                *target = Some(found);
+                operation.tried.clear();
+                self.attempt(turn, number)
             }
-            Err(refusal) => return self.end(turn, number, Err(refusal.into())),
-        };
-        work.place = false;
-        (work.avoid, work.crosses) = (Some(map.version), routed.crosses);
-        operation.name = match self.routes.find(routed.cluster) {
-            Some((name, _)) => name.clone(),
-            None => Arc::new(routed.cluster.clone()),
-        };
-        fill(&mut operation.kind, routed.payload, work.request_id);
-        operation.tried.clear();
-        self.attempt(turn, number);
+            Located::Unknown => self.wait_for_keyspace(turn, number),
+            Located::Scan => self.scan(turn, number),
+            Located::Refused(refusal) => self.end(turn, number, Err(refusal.into())),
+        }
     }
 
     fn wait_for_keyspace(&mut self, turn: &mut Turn<'_>, number: u64) {
         let Some(operation) = self.operations.get_mut(&number) else { return };
-        let Some(keyspace) = operation.keyspace.as_ref().map(|work| work.keyspace.clone()) else { return };
+        let Some(keyspace) = operation.keys().map(|work| work.keyspace.clone()) else { return };
         operation.phase = Phase::Resolving;
         operation.last = LastSeen::Event(
             "nobody has told where its keys are yet; if the world's cluster has no leader, start its members",
@@ -214,15 +249,12 @@ impl Routing {
     fn scan(&mut self, turn: &mut Turn<'_>, number: u64) {
         let Some(operation) = self.operations.remove(&number) else { return };
         turn.core.cancel_timer(TimerKey::Operation(number), operation.timer);
-        let (Owner::Client { ticket: Some(ticket), .. }, Some(work)) = (operation.owner, operation.keyspace) else {
+        let (Owner::Client { ticket: Some(ticket), .. }, Goal::Keys { work, .. }) = (operation.owner, operation.goal)
+        else {
             return;
         };
-        let consistency = match operation.kind {
-            LocalKind::Read { consistency, .. } => consistency,
-            _ => None,
-        };
         let map = self.keyspaces.maps.get(&work.keyspace);
-        if let Some(planner) = scan_planner(&work.action, map, consistency) {
+        if let Some(planner) = scan_planner(&work.action, map, work.read_consistency) {
             let asked = Asked { deadline: operation.deadline, authority: operation.authority };
             self.report(RoutingEvent::Scan { ticket, planner, asked });
         }
@@ -239,7 +271,7 @@ impl Routing {
         if operation.phase != Phase::Resolving {
             return;
         }
-        let Some(work) = operation.keyspace.as_mut() else { return };
+        let Some(work) = operation.keys_mut() else { return };
         if work.avoid.is_none_or(|avoid| version > avoid) {
             return self.place(turn, number);
         }
@@ -282,7 +314,7 @@ impl Routing {
         mut operation: Operation,
         result: CallResult,
     ) -> Option<(Operation, CallResult)> {
-        let Some(work) = operation.keyspace.as_mut() else { return Some((operation, result)) };
+        let Goal::Keys { work, .. } = &mut operation.goal else { return Some((operation, result)) };
         let (refusal, at) = match &result {
             Err(failure) => (Some(failure.refusal.clone()), failure.at),
             Ok(CallReply::Backend { reply, at, .. }) if core_backends::is_refusal(reply) => {
@@ -317,25 +349,6 @@ impl Routing {
             self.back_off(turn, number);
         } else {
             self.attempt(turn, number);
-        }
-    }
-}
-
-fn fill(kind: &mut LocalKind, payload: Payload, id: RequestId) {
-    match (kind, payload) {
-        (LocalKind::Write { command, request_id, .. }, Payload::Write(bytes)) => (*command, *request_id) = (bytes, id),
-        (LocalKind::Read { query, .. }, Payload::Read(bytes)) => *query = bytes,
-        (kind, Payload::Write(command)) => {
-            *kind = LocalKind::Write {
-                backend: BackendKind::Metadata,
-                command,
-                consistency: None,
-                request_id: id,
-                cluster_time_ms: 0,
-            };
-        }
-        (kind, Payload::Read(query)) => {
-            *kind = LocalKind::Read { backend: BackendKind::Metadata, query, consistency: None }
         }
     }
 }

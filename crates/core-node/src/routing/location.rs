@@ -197,7 +197,7 @@ impl Routing {
         let Some(search) = self.keyspaces.fetching.get_mut(keyspace) else { return };
         let waiting = core::mem::take(&mut search.waiting);
         let (usable, others) = waiting.into_iter().partition::<Vec<u64>, _>(|number| {
-            let work = self.operations.get(number).and_then(|operation| operation.keyspace.as_ref());
+            let work = self.operations.get(number).and_then(Operation::keys);
             work.is_some_and(|work| work.avoid.is_none_or(|avoid| version > avoid))
         });
         search.waiting = others;

@@ -5,16 +5,19 @@
 //!       └────── Backoff ◀────┘
 //!
 //! Always: a write keeps its request id through all attempts, so it applies at most once; once an
-//! attempt may have been proposed (`maybe_applied`) the operation never ends "not applied".
+//! attempt may have been proposed (`maybe_applied`) the operation never ends "not applied". What is asked of a
+//! cluster ([`Target`]) is built when that cluster is known, and never changed for another.
 //! Not here: what decides (router.rs).
 
 use base_types::access::Authority;
 use base_types::action::{Action, ReadAfter};
 use base_types::mutant::{planted, Mutant};
 use base_types::{
-    ClusterId, ClusterName, ErrorCode, Generation, NodeId, OrderedAt, ReadConsistency, Refusal, RequestId, Tick, Ticket,
+    BackendKind, ClusterId, ClusterName, ErrorCode, Generation, NodeId, OrderedAt, ReadConsistency, Refusal, RequestId,
+    Tick, Ticket, WriteConsistency,
 };
 use core_cluster::api::LocalKind;
+use core_keyspace::Payload;
 use std::sync::Arc;
 
 /// The most operations a core has under way.
@@ -119,12 +122,45 @@ pub struct KeyspaceWork {
     pub action: Action,
     /// The client's (or the drawn) request id.
     pub request_id: RequestId,
+    /// The levels that were asked for; `None`: the cluster's own.
+    pub consistency: Option<WriteConsistency>,
+    pub read_consistency: Option<ReadConsistency>,
     /// Whether the cluster must be found (anew) before the next attempt.
     pub place: bool,
     /// The document version that proved wrong: only a newer one will do.
     pub avoid: Option<u64>,
     /// The answer, if the cluster that is asked refuses and no newer document says otherwise.
     pub crosses: Option<Refusal>,
+}
+
+impl KeyspaceWork {
+    /// What its cluster's `metadata` backend is asked.
+    pub fn kind(&self, payload: Payload) -> LocalKind {
+        let backend = BackendKind::Metadata;
+        match payload {
+            Payload::Write(command) => {
+                let (consistency, request_id) = (self.consistency, self.request_id);
+                LocalKind::Write { backend, command, consistency, request_id, cluster_time_ms: 0 }
+            }
+            Payload::Read(query) => LocalKind::Read { backend, query, consistency: self.read_consistency },
+        }
+    }
+}
+
+/// A cluster, and what it is asked.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Target {
+    pub name: Arc<ClusterName>,
+    pub kind: LocalKind,
+}
+
+/// What an operation is to do.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Goal {
+    /// This, on a cluster that its owner named.
+    Call(Target),
+    /// This, on keys: wherever they lie. `target`: where they were found last.
+    Keys { work: Box<KeyspaceWork>, target: Option<Target> },
 }
 
 /// What was last seen of an operation, for the message when it fails.
@@ -140,8 +176,7 @@ pub enum LastSeen {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Operation {
     pub owner: Owner,
-    pub name: Arc<ClusterName>,
-    pub kind: LocalKind,
+    pub goal: Goal,
     pub begun: Tick,
     pub deadline: Tick,
     pub phase: Phase,
@@ -164,7 +199,6 @@ pub struct Operation {
     pub last: LastSeen,
     /// The last refusal that was not taken for an answer.
     pub refused: Option<Refusal>,
-    pub keyspace: Option<Box<KeyspaceWork>>,
     /// Of a read: what its session has seen. An older answer is not taken; the leader is asked instead.
     pub after: Option<ReadAfter>,
     /// For whom it is done; `None`: for this node itself.
@@ -172,12 +206,16 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// A fresh operation.
+    /// A fresh operation on a cluster.
     pub fn new(owner: Owner, name: Arc<ClusterName>, kind: LocalKind, now: Tick, deadline: Tick) -> Operation {
+        Operation::with_goal(owner, Goal::Call(Target { name, kind }), now, deadline)
+    }
+
+    /// A fresh operation.
+    pub fn with_goal(owner: Owner, goal: Goal, now: Tick, deadline: Tick) -> Operation {
         Operation {
             owner,
-            name,
-            kind,
+            goal,
             begun: now,
             deadline,
             phase: Phase::Resolving,
@@ -192,15 +230,56 @@ impl Operation {
             maybe_applied: false,
             last: LastSeen::Event("nothing yet"),
             refused: None,
-            keyspace: None,
             after: None,
             authority: None,
         }
     }
 
-    /// Whether it can change anything.
+    /// What is asked of which cluster; `None` where its keys have not been found yet.
+    pub fn target(&self) -> Option<&Target> {
+        match &self.goal {
+            Goal::Call(target) => Some(target),
+            Goal::Keys { target, .. } => target.as_ref(),
+        }
+    }
+
+    /// The same, for the next attempt.
+    pub fn target_mut(&mut self) -> Option<&mut Target> {
+        match &mut self.goal {
+            Goal::Call(target) => Some(target),
+            Goal::Keys { target, .. } => target.as_mut(),
+        }
+    }
+
+    /// What is asked.
+    pub fn kind(&self) -> Option<&LocalKind> {
+        self.target().map(|target| &target.kind)
+    }
+
+    /// The cluster that it waits for: while its keys have not been found, the world's, which knows where they are.
+    pub fn waits_for<'a>(&'a self, world: &'a Arc<ClusterName>) -> &'a Arc<ClusterName> {
+        self.target().map_or(world, |target| &target.name)
+    }
+
+    /// What it is to do, where that is on keys of a keyspace.
+    pub fn keys(&self) -> Option<&KeyspaceWork> {
+        match &self.goal {
+            Goal::Call(_) => None,
+            Goal::Keys { work, .. } => Some(work),
+        }
+    }
+
+    /// The same, to note where it stands.
+    pub fn keys_mut(&mut self) -> Option<&mut KeyspaceWork> {
+        match &mut self.goal {
+            Goal::Call(_) => None,
+            Goal::Keys { work, .. } => Some(work),
+        }
+    }
+
+    /// Whether what is asked can change anything.
     pub fn is_write(&self) -> bool {
-        matches!(self.kind, LocalKind::Write { .. })
+        matches!(self.kind(), Some(LocalKind::Write { .. }))
     }
 
     /// A node said that it has no replica of this life.
@@ -228,6 +307,6 @@ impl Operation {
 
     /// Whether any member may answer, for a cluster with this default.
     pub fn any_member(&self, default: ReadConsistency) -> bool {
-        matches!(self.kind, LocalKind::Read { consistency, .. } if consistency.unwrap_or(default) == ReadConsistency::Eventual)
+        matches!(self.kind(), Some(LocalKind::Read { consistency, .. }) if consistency.unwrap_or(default) == ReadConsistency::Eventual)
     }
 }

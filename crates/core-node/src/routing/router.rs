@@ -8,7 +8,7 @@
 use crate::context::{CoreContext, Turn};
 use crate::frame::Item;
 use crate::routing::cache::Route;
-use crate::routing::operation::{LastSeen, Operation, Owner, Phase, ATTEMPTS_MAX, PENDING_REQUESTS_MAX};
+use crate::routing::operation::{LastSeen, Operation, Owner, Phase, Target, ATTEMPTS_MAX, PENDING_REQUESTS_MAX};
 use crate::routing::{Routing, RoutingEvent, Served, SERVED_MAX};
 use crate::timers::TimerKey;
 use base_types::access::Authority;
@@ -86,10 +86,10 @@ impl Routing {
         if let Some(Err(refusal)) = operation.authority.map(|authority| turn.core.access().check(authority)) {
             return self.end_changed(turn, number, refusal);
         }
-        if operation.keyspace.as_ref().is_some_and(|work| work.place) {
+        let placed = !operation.keys().is_some_and(|work| work.place);
+        let Some(name) = operation.target().filter(|_| placed).map(|target| target.name.clone()) else {
             return self.place(turn, number);
-        }
-        let name = operation.name.clone();
+        };
         let Some((_, route)) = self.routes.find(&name) else {
             return self.wait_for_route(turn, number, name);
         };
@@ -142,12 +142,13 @@ impl Routing {
         let patience = self.patience(turn.core, number);
         let lane = turn.core.lane_on(node, route.cluster);
         let Some(operation) = self.operations.get_mut(&number) else { return };
-        operation.attempt += 1;
-        if let LocalKind::Write { cluster_time_ms, .. } = &mut operation.kind {
+        let Some(target) = operation.target_mut() else { return };
+        if let LocalKind::Write { cluster_time_ms, .. } = &mut target.kind {
             *cluster_time_ms = route.clock_ms(turn.now);
         }
+        let kind = target.kind.clone();
+        operation.attempt += 1;
         let ticket = attempt_ticket(number, operation.attempt);
-        let kind = operation.kind.clone();
         let deadline = operation.deadline;
         let authority = operation.authority.unwrap_or_else(|| turn.core.access().own_authority());
         if node == turn.core.node() && lane == turn.core.config().lane {
@@ -174,10 +175,11 @@ impl Routing {
     fn patience(&self, core: &CoreContext, number: u64) -> Duration {
         let Some(operation) = self.operations.get(&number) else { return Duration::ZERO };
         let patient = matches!(
-            operation.kind,
-            LocalKind::Write { consistency: Some(WriteConsistency::Absolute | WriteConsistency::S3), .. }
+            operation.kind(),
+            Some(LocalKind::Write { consistency: Some(WriteConsistency::Absolute | WriteConsistency::S3), .. })
         );
-        let slow_admin = matches!(&operation.kind, LocalKind::Admin(command) if *command != AdminCommand::Describe);
+        let slow_admin =
+            matches!(operation.kind(), Some(LocalKind::Admin(command)) if *command != AdminCommand::Describe);
         if patient || slow_admin {
             return base_types::DEADLINE_MAX;
         }
@@ -207,7 +209,9 @@ impl Routing {
 
     /// A cluster has a leader (again): what backed off is tried when the timers ring next.
     pub fn wake_backed_off(&mut self, core: &mut CoreContext, now: Tick, name: &ClusterName) {
-        let waiting = |operation: &Operation| operation.phase == Phase::Backoff && *operation.name == *name;
+        let world = core.world();
+        let waiting =
+            |operation: &Operation| operation.phase == Phase::Backoff && **operation.waits_for(&world) == *name;
         let numbers: Vec<u64> =
             self.operations.iter().filter(|(_, operation)| waiting(operation)).map(|(number, _)| *number).collect();
         for number in numbers {
@@ -237,8 +241,7 @@ impl Routing {
     fn give_up_on(&mut self, turn: &mut Turn<'_>, number: u64, node: NodeId) {
         let Some(operation) = self.operations.get_mut(&number) else { return };
         operation.tried.push(node);
-        let name = operation.name.clone();
-        if let Some(route) = self.routes.get_mut(&name) {
+        if let Some(route) = operation.target().and_then(|target| self.routes.get_mut(&target.name)) {
             if route.leader == Some(node) {
                 route.leader = None;
             }
@@ -269,10 +272,12 @@ impl Routing {
         turn.core.cancel_timer(TimerKey::Operation(number), operation.timer);
         let out = matches!(operation.phase, Phase::Local | Phase::Remote { .. });
         let unknown = operation.is_write() && (operation.maybe_applied || out);
+        let world = turn.core.world();
+        let name = operation.waits_for(&world);
         let failure = if unknown && !planted(Mutant::UnknownAsRefused) {
-            failures::unknown(&operation.name, last_of(&operation))
+            failures::unknown(name, last_of(&operation))
         } else {
-            failures::deadline(&operation.name, turn.now.since(operation.begun), last_of(&operation))
+            failures::deadline(name, turn.now.since(operation.begun), last_of(&operation))
         };
         self.finish_operation(turn, operation, Err(failure));
     }
@@ -309,7 +314,7 @@ impl Routing {
         if !current || operation.attempt != attempt {
             return;
         }
-        let name = operation.name.clone();
+        let Some(name) = operation.target().map(|target| target.name.clone()) else { return };
         match outcome {
             LocalOutcome::Written { reply, at, level, cluster_time_ms } => {
                 self.note_leader(turn.now, &name, node, at.term, cluster_time_ms);
@@ -340,8 +345,11 @@ impl Routing {
     /// a member showed earlier the read retries until that is.
     fn ask_leader_instead(&mut self, turn: &mut Turn<'_>, number: u64) {
         let Some(operation) = self.operations.get_mut(&number) else { return };
-        if let LocalKind::Read { consistency, .. } = &mut operation.kind {
+        if let Some(Target { kind: LocalKind::Read { consistency, .. }, .. }) = operation.target_mut() {
             *consistency = Some(ReadConsistency::Strong);
+        }
+        if let Some(work) = operation.keys_mut() {
+            work.read_consistency = Some(ReadConsistency::Strong);
         }
         self.redirect(turn, number, "no member had applied and committed what the session has seen");
     }
@@ -467,7 +475,7 @@ impl Routing {
         // A fresh leader has not heard of its members yet: only what it says later is final.
         let settled = turn.now.since(operation.begun) >= settling;
         let final_for_admin =
-            matches!(operation.kind, LocalKind::Admin(_)) && refusal.code == ErrorCode::QuorumAtRisk && settled;
+            matches!(operation.kind(), Some(LocalKind::Admin(_))) && refusal.code == ErrorCode::QuorumAtRisk && settled;
         // Nobody has a bucket: that is the request's to mend.
         let no_archive = refusal.code == ErrorCode::NoArchiveReplicaYet && settled;
         let refusal = if no_archive { Refusal::new(ErrorCode::NoArchiveReplica, refusal.message) } else { refusal };
@@ -485,7 +493,7 @@ impl Routing {
             return self.end(turn, number, Err(refusal.into()));
         }
         if operation.maybe_applied && !planted(Mutant::UnknownAsRefused) {
-            let failure = failures::unknown(&operation.name.clone(), refusal.code.as_str());
+            let failure = failures::unknown(operation.waits_for(&turn.core.world()), refusal.code.as_str());
             return self.end(turn, number, Err(failure));
         }
         self.end(turn, number, Err(refusal.into()));
@@ -495,7 +503,7 @@ impl Routing {
     fn end_changed(&mut self, turn: &mut Turn<'_>, number: u64, refusal: Refusal) {
         let Some(operation) = self.operations.get(&number) else { return };
         if operation.maybe_applied {
-            let failure = failures::unknown(&operation.name.clone(), refusal.code.as_str());
+            let failure = failures::unknown(operation.waits_for(&turn.core.world()), refusal.code.as_str());
             return self.end(turn, number, Err(failure));
         }
         self.end(turn, number, Err(refusal.into()));
