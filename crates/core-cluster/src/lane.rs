@@ -23,7 +23,7 @@ use crate::lane::lost_replicas::LostReplicas;
 use crate::lane::scrub::Scrub;
 use crate::meta::STATE_TOMBSTONES;
 use crate::meta::{ReplicaRecord, FIRST_INDEX, FIRST_TERM, MEMBERS_MAX, STATE_REPLICA};
-use crate::replica::flush::flush_engine;
+use crate::replica::apply::flush_engine;
 use crate::replica::invariants;
 use crate::replica::reads::{Asker, WaitingRead};
 use crate::replica::snapshot::Piece;
@@ -78,7 +78,7 @@ pub struct Lane {
 impl Lane {
     fn add(&mut self, now: Tick, replica: Replica) {
         let cluster = replica.spec.cluster;
-        if let Some(since) = replica.dirty_since {
+        if let Some(since) = replica.flushes.dirty_since() {
             self.dirty.insert(cluster);
             self.dirty_order.insert((since, cluster));
         }
@@ -368,7 +368,9 @@ impl Lane {
             }
             Payload::PairsRequest { from: asking, keys } => replica.on_pairs_request(context, from, asking, keys),
             Payload::VerifyAsk { mark } => replica.on_verify_ask(context, from, mark),
-            Payload::VerifyTold { from: member, mark, told } => replica.on_verify_told(now, member, mark, told),
+            Payload::VerifyTold { from: member, mark, told } => {
+                replica.verification.on_told(now, member, mark, told);
+            }
             Payload::PairsReply { from: member, pairs } => replica.on_pairs_reply(context, now, member, pairs),
             Payload::Verdict { to, term, about, value } => replica.on_verdict(context, to, term, about, value),
             Payload::Quiesce { .. } | Payload::Kept { .. } | Payload::Sampled { .. } | Payload::LifeOver { .. } => {
@@ -687,7 +689,7 @@ impl Lane {
             let busy = replica.is_busy();
             replica.idle_ticks = if busy { 0 } else { replica.idle_ticks.saturating_add(1) };
             // What a tick has made dirty would miss the flush that it asks for.
-            let news = replica.dirty_since.is_some_and(|since| !self.dirty_order.contains(&(since, cluster)));
+            let news = replica.flushes.dirty_since().is_some_and(|since| !self.dirty_order.contains(&(since, cluster)));
             // A tick alone gives most replicas nothing to do.
             if news || busy || replica.wants_a_look() || replica.idle_ticks >= context.config.quiesce_after_ticks {
                 self.dirty_set.insert(cluster);
@@ -767,7 +769,7 @@ impl Lane {
         let total = &mut self.context.statistics.overlay_bytes;
         *total = *total + bytes - replica.counted_bytes;
         replica.counted_bytes = bytes;
-        if let Some(since) = replica.dirty_since {
+        if let Some(since) = replica.flushes.dirty_since() {
             self.dirty.insert(cluster);
             self.dirty_order.insert((since, cluster));
         }
@@ -819,14 +821,15 @@ impl Lane {
             flush_engine(&mut self.context, &engine, &mut replicas);
         }
         let replicas = &self.replicas;
-        let since = |cluster: &ClusterId| replicas.get(cluster).and_then(|replica| replica.dirty_since);
+        let since = |cluster: &ClusterId| replicas.get(cluster).and_then(|replica| replica.flushes.dirty_since());
         self.dirty.retain(|cluster| since(cluster).is_some() && !planted(Mutant::DirtyForgotten));
         self.dirty_order.retain(|(at, cluster)| since(cluster) == Some(*at));
     }
 
     /// Asked twice a turn: it must not walk all that is dirty.
     fn oldest_dirty(&self) -> Option<Tick> {
-        let counts = |at: Tick, cluster| self.replicas.get(cluster).is_some_and(|held| held.dirty_since == Some(at));
+        let counts =
+            |at: Tick, cluster| self.replicas.get(cluster).is_some_and(|held| held.flushes.dirty_since() == Some(at));
         self.dirty_order.iter().find(|(at, cluster)| counts(*at, cluster)).map(|(at, _)| *at)
     }
 

@@ -40,14 +40,15 @@ use crate::replica::admin::AdminWaits;
 use crate::replica::archive_ack::ArchiveAcks;
 use crate::replica::chain::Chain;
 use crate::replica::commit_time::CommitTime;
+use crate::replica::flush::Flushes;
 use crate::replica::leader_handoff::Handoff;
 use crate::replica::log_repair::LogRepair;
 use crate::replica::quarantine::{contained, Quarantine};
 use crate::replica::reads::Reads;
 use crate::replica::request_ids::RequestIds;
-use crate::replica::snapshot::{Incoming, Sender};
+use crate::replica::snapshot::Snapshots;
 use crate::replica::value_repair::ValueRepair;
-use crate::replica::verify::{Verification, Walk};
+use crate::replica::verify::Verification;
 use crate::replica::writes::{AbsoluteWait, Proposed, StagedWrite, PENDING_WRITES_MAX};
 use crate::storage::overlay::{Overlay, View};
 use crate::wire::Payload;
@@ -93,13 +94,12 @@ pub struct Replica {
     pub unsure_until: LogIndex,
     pub absolute: Vec<AbsoluteWait>,
     /// What buckets hold, and writes that wait for them.
-    pub tails: Option<Box<ArchiveAcks>>,
+    pub tails: ArchiveAcks,
     /// The library had nothing more to hand out, and was asked for nothing since (within a turn).
     drained: bool,
     pub reads: Reads,
     pub admin: AdminWaits,
-    pub senders: BTreeMap<ReplicaId, Sender>,
-    pub incoming: Option<Box<Incoming>>,
+    pub snapshots: Snapshots,
     pub repair: Option<Box<LogRepair>>,
     /// Pairs that read as damaged, while they are mended.
     pub mending: Option<Box<ValueRepair>>,
@@ -115,10 +115,8 @@ pub struct Replica {
     chain: Chain,
     /// A mark in the entry that is being applied.
     pub marked: Option<u64>,
-    /// Pairs that are checked because a leader asked for it, or were last.
-    pub walk: Option<Box<Walk>>,
-    /// A verification it leads, or has led last.
-    pub verification: Option<Box<Verification>>,
+    /// Pairs that are checked, and the verification that it leads.
+    pub verification: Verification,
     pub damaged: Option<Box<str>>,
     pub damage_told: Tick,
     /// Leading: who asked to be replaced and could not be yet, and when it last asked.
@@ -133,8 +131,8 @@ pub struct Replica {
     pub membership_at: LogIndex,
     /// Ticks since a leader's message.
     pub silent_ticks: u32,
-    /// What the engine holds durably.
-    pub durable: SnapshotPoint,
+    /// What the engine holds durably, and what it does not yet.
+    pub flushes: Flushes,
     /// The term it leads in, once it has noticed.
     pub leading: Option<Term>,
     /// The cluster's time while leading: this much at that moment.
@@ -153,8 +151,6 @@ pub struct Replica {
     pub recovered: Option<Recovered>,
     /// A later life has begun without it: it is `damaged` too, and kept until it is discarded. Zero: none.
     pub ended: Generation,
-    /// When the overlay first became dirty.
-    pub dirty_since: Option<Tick>,
     /// What this replica last added to the lane's overlay total.
     pub counted_bytes: u64,
     /// Committed and held back (`Point::LateApply`): to be applied in front of what is committed next.
@@ -205,8 +201,8 @@ impl Replica {
                 return Err(error);
             }
         }
-        if replica.durable.index.0 == 0 && !replica.blank {
-            replica.dirty_since = Some(now);
+        if replica.flushes.index().0 == 0 && !replica.blank {
+            replica.flushes.mark_dirty(now);
         }
         Ok(replica)
     }
@@ -279,12 +275,11 @@ impl Replica {
             pending_writes: 0,
             unsure_until: LogIndex(0),
             absolute: Vec::new(),
-            tails: None,
+            tails: ArchiveAcks::default(),
             drained: false,
             reads: Reads::default(),
             admin: AdminWaits::default(),
-            senders: BTreeMap::new(),
-            incoming: None,
+            snapshots: Snapshots::default(),
             repair: None,
             mending: None,
             lost_pairs: BTreeSet::new(),
@@ -293,8 +288,7 @@ impl Replica {
             changes: 0,
             chain: Chain::default(),
             marked: None,
-            walk: None,
-            verification: None,
+            verification: Verification::default(),
             damaged: None,
             damage_told: Tick(0),
             lost_asks: None,
@@ -303,7 +297,7 @@ impl Replica {
             handoff: Handoff::default(),
             idle_ticks: 0,
             silent_ticks: 0,
-            durable,
+            flushes: Flushes::new(durable),
             leading: None,
             time_base: (0, now),
             id_base: (0, Duration::ZERO),
@@ -313,7 +307,6 @@ impl Replica {
             removed: false,
             recovered: record.recovered,
             ended: record.ended,
-            dirty_since: None,
             counted_bytes: 0,
             late: Vec::new(),
             holds_back: false,
@@ -338,7 +331,7 @@ impl Replica {
             seed: lane.config.seed,
             applied: self.meta.applied,
             membership: self.meta.membership.clone(),
-            snapshot_point: self.durable.clone(),
+            snapshot_point: self.flushes.point().clone(),
         };
         self.life += 1;
         self.unsynced = 0;
@@ -393,9 +386,10 @@ impl Replica {
     /// It keeps its log and its rows, and does nothing with them.
     pub fn stay_ended(&mut self, lane: &mut LaneContext) {
         self.group = None;
-        (self.repair, self.mending, self.quarantine, self.walk) = (None, None, None, None);
+        (self.repair, self.mending, self.quarantine) = (None, None, None);
+        self.verification.stop_walk();
         self.removed = false;
-        self.dirty_since = None;
+        self.flushes.forget_dirty();
         if !self.overlay.is_frozen() {
             // The log has what is not durable.
             self.overlay = Overlay::new(lane.config.keep);
@@ -430,11 +424,11 @@ impl Replica {
     /// The next of Raft's readies. If it holds a snapshot, the record that names the staging space is
     /// staged before the log's reset: `open` can continue from whatever part of both a crash leaves.
     fn next_ready(&mut self, lane: &LaneContext) -> Option<GroupReady> {
-        let (spec, incoming) = (&self.spec, self.incoming.as_ref());
+        let (spec, staging) = (&self.spec, self.snapshots.staging());
         self.group.as_mut()?.make_ready(|_point| {
-            if let Some(incoming) = incoming {
+            if let Some(staging) = staging {
                 // What was recovered lies below every snapshot of that life.
-                let record = ReplicaRecord::new(spec.clone(), incoming.staging, false);
+                let record = ReplicaRecord::new(spec.clone(), staging, false);
                 lane.log.borrow_mut().put_state(spec.cluster, STATE_REPLICA, record.kept_bytes());
             }
         })
@@ -495,8 +489,8 @@ impl Replica {
         self.repair = None;
         self.mending = None;
         self.quarantine = None;
-        self.walk = None;
-        self.dirty_since = None;
+        self.verification.stop_walk();
+        self.flushes.forget_dirty();
         lane.output.notices.push(Notice::Damaged {
             cluster: self.spec.cluster,
             name: self.spec.name.clone(),
@@ -583,7 +577,7 @@ impl Replica {
 
     /// Whether the change that made its members is durable here.
     fn is_told_durably(&self) -> bool {
-        self.membership_at <= self.durable.index.max(FIRST_INDEX) || self.blank
+        self.membership_at <= self.flushes.index().max(FIRST_INDEX) || self.blank
     }
 
     pub fn has_more(&self) -> bool {
@@ -768,7 +762,7 @@ impl Replica {
                 LocalOutcome::CommittedNotAbsolute { reply: wait.reply, at: wait.at, missing },
             );
         }
-        self.forget_tails(lane);
+        self.fail_kept(lane);
         for write in std::mem::take(&mut self.staged) {
             lane.complete(write.waiting.ticket, self.not_leader());
         }
@@ -776,14 +770,7 @@ impl Replica {
         self.fail_reads(lane);
         self.fail_admin(lane);
         self.fail_verification(lane);
-        for (replica, _) in std::mem::take(&mut self.senders) {
-            if !planted(Mutant::SendersCounted) {
-                lane.snapshot_senders -= 1;
-            }
-            if let Some(group) = self.group.as_mut() {
-                group.report_snapshot(replica, false);
-            }
-        }
+        self.end_senders(lane);
     }
 
     /// Gives up what is past its deadline.
@@ -833,7 +820,9 @@ impl Replica {
     /// A leader's heartbeat carries a commit index that this replica has acknowledged to it. A log that
     /// ends before it has lost entries that looked like a torn tail when they were read back.
     pub fn has_lost_what_it_acknowledged(&self, message: &Message) -> bool {
-        let Some(group) = self.group.as_ref().filter(|_| !self.blank && self.incoming.is_none()) else { return false };
+        let Some(group) = self.group.as_ref().filter(|_| !self.blank && !self.snapshots.is_receiving()) else {
+            return false;
+        };
         message.kind() == MessageKind::Heartbeat
             && message.term() >= group.term()
             && message.commit() > group.last_index()
@@ -846,11 +835,10 @@ impl Replica {
         let held = self.staged.len() + proposed + self.absolute.len();
         sizes.passing("writes waiting, a replica", held.max(self.pending_writes), PENDING_WRITES_MAX);
         sizes.lasting("replicas heard from, a replica", self.heard_from.len(), MEMBERS_MAX);
-        self.tail_sizes(sizes);
-        self.senders.values().for_each(|sender| sender.sizes(sizes));
-        self.incoming.iter().for_each(|incoming| incoming.sizes(sizes));
+        self.tails.sizes(sizes);
+        self.snapshots.sizes(sizes);
         self.mending.iter().for_each(|mending| mending.sizes(sizes));
-        self.verification.iter().for_each(|run| run.sizes(sizes));
+        self.verification.sizes(sizes);
         self.reads.sizes(sizes);
         self.admin.sizes(sizes);
         self.request_ids.sizes(sizes);
@@ -861,14 +849,14 @@ impl Replica {
         !self.staged.is_empty()
             || !self.proposed.is_empty()
             || !self.absolute.is_empty()
-            || self.is_waited_for_tail()
+            || !self.tails.is_idle()
             || !self.reads.is_idle()
             || !self.admin.is_idle()
-            || !self.senders.is_empty()
-            || self.incoming.is_some()
+            || self.snapshots.sending() > 0
+            || self.snapshots.is_receiving()
             || self.repair.is_some()
             || self.mending.is_some()
-            || self.is_verifying()
+            || self.verification.is_busy()
             || self.damaged.is_some()
             || self.lost_asks.is_some()
             || self.is_quarantined()

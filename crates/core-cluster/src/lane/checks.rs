@@ -50,11 +50,11 @@ fn check_sums(lane: &Lane) -> Result<(), Broken> {
     }
     for (cluster, replica) in &lane.replicas {
         bytes += replica.counted_bytes;
-        senders += replica.senders.len();
+        senders += replica.snapshots.sending();
         let (waits, counted) = (waits.get(cluster).copied().unwrap_or(0), replica.unsynced);
         holds!(waits == counted, "{waits} readies of {cluster} wait for the log, and {counted} are counted");
         holds!(replica.quiesced || lane.awake.contains(cluster), "cluster {cluster} is awake, and is not ticked");
-        let dirty = replica.dirty_since;
+        let dirty = replica.flushes.dirty_since();
         holds!(
             dirty.is_none_or(|since| lane.dirty.contains(cluster) && lane.dirty_order.contains(&(since, *cluster))),
             "cluster {cluster} is dirty since {dirty:?}, and no flush knows"

@@ -125,7 +125,7 @@ impl Lane {
     fn compare_the_next(&mut self, now: Tick) {
         if let Some(cluster) = self.scrub.comparing {
             let mut goes_on = false;
-            self.with_replica(cluster, |_, replica| goes_on = replica.is_verifying());
+            self.with_replica(cluster, |_, replica| goes_on = replica.verification.is_busy());
             if goes_on {
                 return;
             }

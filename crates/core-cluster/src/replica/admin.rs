@@ -506,7 +506,7 @@ impl Replica {
         if self.meta.membership.learners.is_empty() {
             return;
         }
-        if self.durable.index.0 == 0 {
+        if self.flushes.index().0 == 0 {
             // A learner starts from a snapshot, and there is none before the first flush.
             lane.flush_soon = true;
         }
@@ -685,7 +685,7 @@ impl Replica {
             consistency: self.meta.consistency,
             read_consistency: self.meta.read_consistency,
             members: self.meta.members.iter().map(|member| (*member, matched(member))).collect(),
-            kept: self.describe_kept(lane),
+            kept: self.tails.describe(&self.holds(lane)),
             quiesced: self.quiesced,
             cluster_time_ms: self.cluster_time(now),
         }

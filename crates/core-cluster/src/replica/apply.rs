@@ -1,12 +1,13 @@
-//! Applying committed entries to the overlay, and answering the writes that waited for them.
+//! Applying committed entries to the overlay, answering the writes that waited for them, and writing the overlay out.
 //!
 //! Always: the same entries give the same bytes on every member (checker `states`, mutant `ApplyOutOfOrder`). A request id
 //! applies at most once (checker `counters`, mutant `DoubleApply`). Time is the entries' own stamp.
 
-use crate::api::Witnessed;
+use crate::api::{Flush, Layer, Witnessed};
+use crate::buggify::Point;
 use crate::context::LaneContext;
 use crate::entry::{self, EntryCommand, BACKEND_CLUSTER};
-use crate::meta::ChosenEngine;
+use crate::meta::{ChosenEngine, ClusterMeta, META_KEY};
 use crate::replica::admin::ChangeContext;
 use crate::replica::chain::CHAIN_COMMAND;
 use crate::replica::quarantine::{contained, poison, ApplyError, SKIP_COMMAND};
@@ -14,17 +15,20 @@ use crate::replica::request_ids::{Applied, RowBuilder};
 use crate::replica::verify::{Mark, MARK_COMMAND};
 use crate::replica::Replica;
 use crate::request_id_terms::KEEP_LESS_MS_MAX;
+use crate::storage::engine_jobs::JobTarget;
 use crate::storage::overlay::BackendSpace;
-use base_engine::EngineError;
+use crate::storage::restore;
+use base_engine::{BatchOperation, EngineError};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
-use base_types::{BackendKind, ErrorCode, LogIndex, ReadConsistency, Refusal, Tick, WriteConsistency};
+use base_types::{BackendKind, ErrorCode, LogIndex, ReadConsistency, Refusal, SpaceId, Tick, WriteConsistency};
 use bytes::Bytes;
 use core_backends::memory::Carried;
 use core_backends::{encode_reply, ApplyContext};
 use core_log::LogEntry;
-use core_raft::{entry_kind, MembershipChange};
+use core_raft::{entry_kind, MembershipChange, SnapshotPoint};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Commands kept for who watches, until they are taken (after every turn): more than one turn applies.
 const WITNESSED_MAX: usize = 1 << 20;
@@ -110,7 +114,7 @@ impl Replica {
         if self.meta.applied == before {
             return;
         }
-        self.dirty_since.get_or_insert(now);
+        self.flushes.mark_dirty(now);
         if let Some(group) = self.group.as_mut() {
             group.on_applied(self.meta.applied);
         }
@@ -377,12 +381,7 @@ impl Replica {
         if was_member && !self.meta.membership.contains(self.spec.replica) {
             self.removed = self.is_leader();
         }
-        let gone: Vec<_> =
-            self.senders.keys().copied().filter(|replica| !self.meta.membership.contains(*replica)).collect();
-        for replica in gone {
-            self.senders.remove(&replica);
-            lane.snapshot_senders -= 1;
-        }
+        lane.snapshot_senders -= self.snapshots.end_to_strangers(&self.meta.membership);
         Ok(())
     }
 
@@ -414,4 +413,110 @@ impl Replica {
             }
         }
     }
+}
+
+/// What is applied is written out, or comes whole from another member.
+impl Replica {
+    /// Raft takes the snapshot that lies in the staging space: the spaces are swapped. The record that
+    /// names the new space is in the log already (`next_ready`), in front of the reset; the old space
+    /// goes once both are durable, for until then a crash comes back to it.
+    pub fn install(&mut self, lane: &mut LaneContext, point: SnapshotPoint) -> Result<(), EngineError> {
+        let staging =
+            self.snapshots.take_staging().ok_or_else(|| EngineError::Corrupt("no data came with it".into()))?;
+        let meta = self
+            .engine
+            .get(staging, META_KEY)?
+            .ok_or_else(|| EngineError::Corrupt("it has no meta record".into()))
+            .and_then(|bytes| {
+                ClusterMeta::from_bytes(bytes).map_err(|error| EngineError::Corrupt(error.to_string()))
+            })?;
+        if meta.applied != point.index && !planted(Mutant::SnapshotWrongIndex) {
+            let text = format!("it claims index {} and holds {}", point.index, meta.applied);
+            return Err(EngineError::Corrupt(text));
+        }
+        lane.drop_space_later(&self.spec.engine, self.space);
+        self.on_space_changed(lane);
+        self.space = staging;
+        self.blank = false;
+        self.meta = meta;
+        lane.interner.share_meta(&mut self.meta);
+        self.meta.applied = point.index;
+        self.membership_at = point.index;
+        if !planted(Mutant::SnapshotKeepsOld) {
+            self.overlay.clear();
+        }
+        // What was committed and held back lies behind the snapshot, and the space is another one.
+        self.late.clear();
+        self.mending = None;
+        self.end_quarantine(lane);
+        self.chain.forget_samples();
+        self.verification.stop_walk();
+        self.lost_pairs.clear();
+        self.flushes.restart(point.clone());
+        self.load_request_ids()?;
+        lane.statistics.snapshots_installed += 1;
+        if let Some(group) = self.group.as_mut() {
+            group.set_snapshot_point(point);
+        }
+        Ok(())
+    }
+
+    /// Whether there is anything to write out.
+    pub fn is_dirty(&self) -> bool {
+        self.flushes.dirty_since().is_some() && !self.overlay.is_frozen() && !self.blank && self.damaged.is_none()
+    }
+
+    fn freeze_into(&mut self, flush: &mut Flush, labelled: bool) -> SnapshotPoint {
+        let space = self.space;
+        flush.layers.push((space, self.overlay.freeze()));
+        let (key, value) = (Bytes::from_static(META_KEY), self.meta.to_bytes());
+        flush.beside.push(BatchOperation::Put { space, key, value });
+        flush.beside.extend(labelled.then(|| restore::label(&self.spec, space)));
+        flush.beside.push(BatchOperation::Durable { space, index: self.meta.applied });
+        self.flushes.begin(&self.meta)
+    }
+
+    /// The engine holds the frozen overlay durably; gives the layer, which is needed no more.
+    pub fn on_flushed(&mut self, lane: &mut LaneContext, space: SpaceId, point: SnapshotPoint) -> Option<Arc<Layer>> {
+        if space != self.space {
+            // A snapshot replaced the space meanwhile; the old one is being dropped.
+            return None;
+        }
+        let layer = self.overlay.thaw();
+        self.flushes.end(point.clone());
+        self.verification.walk_what_is_flushed(&*self.engine, space, point.index);
+        if let Some(group) = self.group.as_mut() {
+            group.set_snapshot_point(point);
+        }
+        let pressed = lane.buggify.fires(Point::EarlyCut);
+        self.compact_log(lane, pressed);
+        layer
+    }
+
+    /// Cuts the log, keeping what lagging members may still need while it is small; `pressed`: the log asks for room.
+    pub fn compact_log(&mut self, lane: &mut LaneContext, pressed: bool) {
+        let cluster = self.spec.cluster;
+        let mut log = lane.log.borrow_mut();
+        let keep = log.bytes(cluster) <= lane.config.log_keep_bytes && !pressed;
+        let mut slowest = None;
+        if keep {
+            let Some(group) = self.group.as_ref().filter(|_| self.leading.is_some()) else { return };
+            slowest = group.followers().iter().map(|follower| follower.matched).min();
+        }
+        self.flushes.cut_log(&mut log, cluster, self.meta.applied, slowest);
+    }
+}
+
+/// Freezes the dirty replicas of one engine and queues the batch.
+pub fn flush_engine(lane: &mut LaneContext, engine: &str, replicas: &mut [&mut Replica]) {
+    let mut flush = Flush::default();
+    let mut points = Vec::with_capacity(replicas.len());
+    for replica in replicas.iter_mut() {
+        replica.on_flush_begun(lane);
+        let point = replica.freeze_into(&mut flush, lane.config.label_spaces);
+        points.push((replica.spec.cluster, replica.space, point));
+    }
+    lane.statistics.flushes += 1;
+    lane.draw_flush();
+    lane.jobs.flush(engine, JobTarget::Flush(points), flush);
 }

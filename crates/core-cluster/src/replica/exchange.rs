@@ -2,18 +2,29 @@
 //! is carried out here.
 //!
 //! Always: who gives way says before what it has to say to the others (`tests/contradiction.rs`).
-//! Not here: Raft's own messages (replica.rs), what the parts decide (chain.rs, contradiction.rs, leader_handoff.rs, log_repair.rs).
+//! Not here: Raft's own messages (replica.rs), what the parts decide (chain.rs, contradiction.rs, leader_handoff.rs, log_repair.rs,
+//! verify.rs, archive_ack.rs, snapshot.rs).
 
-use crate::context::LaneContext;
+use crate::api::{LaneStatistics, LocalOutcome};
+use crate::context::{LaneContext, SENDERS_MAX};
+use crate::meta::{ClusterMeta, META_KEY};
+use crate::replica::apply::flush_engine;
+use crate::replica::archive_ack::{Holds, TELL_TICKS};
 use crate::replica::chain::{self, Judgement, Verdict};
 use crate::replica::contradiction;
 use crate::replica::leader_handoff::{OtherVoters, Step, APPLYING_STANDS_STILL};
 use crate::replica::log_repair::{self, Holder, LogState, LOST_EVERY};
 use crate::replica::quarantine::Cause;
+use crate::replica::snapshot::{Acknowledged, Came, Held, Outgoing, Piece, Staged};
+use crate::replica::verify::{Progress, WAITS_MAX};
 use crate::replica::Replica;
-use crate::wire::{About, Payload, RepairAnswer, Sample};
+use crate::storage::engine_jobs::JobTarget;
+use crate::storage::restore;
+use crate::wire::{About, Payload, RepairAnswer, Sample, TellOrder};
+use base_engine::{EngineError, EngineSnapshot};
+use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
-use base_types::{Generation, LogIndex, NodeId, ReplicaId, Term, Tick};
+use base_types::{ErrorCode, Generation, LogIndex, NodeId, Refusal, ReplicaId, Term, Tick, Ticket};
 use core_raft::{Group, Message, MessageKind};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -70,7 +81,7 @@ impl Replica {
         let Some(value) = value else { return self.quarantine_all(lane) };
         let own = match about {
             About::Index(index) => self.chain.at(&self.meta, index),
-            About::Mark(mark) => self.digest_at(mark),
+            About::Mark(mark) => self.verification.digest_at(mark),
         };
         match own {
             Some(own) if own == value => self.release_undecided(lane),
@@ -89,7 +100,7 @@ impl Replica {
 
     /// Whether the message of its leader contradicts what is committed here; then this replica is given up.
     pub fn gives_way_to_its_leader(&mut self, lane: &mut LaneContext, message: &Message) -> bool {
-        if self.blank || self.incoming.is_some() {
+        if self.blank || self.snapshots.is_receiving() {
             return false;
         }
         let why = self.group.as_mut().and_then(|group| contradiction::with_leader(group, message));
@@ -135,7 +146,7 @@ impl Replica {
     /// Whether the replica was a member and is none any more, and that is durable here.
     pub fn is_stranger(&self, replica: ReplicaId) -> bool {
         !self.blank
-            && self.durable.index >= self.membership_at
+            && self.flushes.index() >= self.membership_at
             && !self.meta.membership.contains(replica)
             && replica < self.meta.next_replica
     }
@@ -239,6 +250,393 @@ impl Replica {
                 self.repair = None;
                 self.make_group(lane);
             }
+        }
+    }
+}
+
+/// Verifications: the messages of [`verify`](crate::replica::verify).
+impl Replica {
+    /// Begins a run, or waits for the one under way; `run`: that one and no other.
+    pub fn submit_verify(
+        &mut self,
+        lane: &mut LaneContext,
+        now: Tick,
+        ticket: Ticket,
+        deadline: Tick,
+        run: Option<u64>,
+    ) {
+        let refuse = |lane: &mut LaneContext, code, message| {
+            lane.complete(ticket, LocalOutcome::Refused(Refusal::new(code, message)));
+        };
+        let name = &self.spec.name;
+        match run {
+            Some(run) if !self.verification.is_known(run) => {
+                let message = format!("cluster {name} has no such verification: its leader has changed or another was begun; begin a new one");
+                return refuse(lane, ErrorCode::NotFound, message);
+            }
+            None if !self.verification.is_running() => self.begin_verification(lane, now),
+            _ => {}
+        }
+        if !self.verification.wait(ticket, deadline) {
+            let message = format!("{WAITS_MAX} callers wait for the verification of cluster {}", self.spec.name);
+            return refuse(lane, ErrorCode::Overloaded, message);
+        }
+        self.answer_verify(lane, now);
+    }
+
+    /// Begins a run that nobody waits for. False: not now.
+    pub fn verify_unasked(&mut self, lane: &mut LaneContext, now: Tick) -> bool {
+        let settled = self.leading.is_some() && self.meta.members.len() > 1 && !self.meta.membership.is_joint();
+        if !settled || self.is_quarantined() || self.verification.is_running() {
+            return false;
+        }
+        self.begin_verification(lane, now);
+        true
+    }
+
+    fn begin_verification(&mut self, lane: &LaneContext, now: Tick) {
+        self.verification.begin(now, lane.config.node);
+        self.set_mark(lane, now);
+    }
+
+    fn set_mark(&mut self, lane: &LaneContext, now: Tick) {
+        let mark = self.verification.next_mark(now, lane.config.node, &self.meta.members);
+        mark.into_iter().for_each(|command| self.stage_own(command));
+    }
+
+    /// The entry with a mark has been applied, and nothing after it.
+    pub fn on_mark(&mut self, lane: &mut LaneContext, mark: u64) {
+        let engine = self.spec.engine.to_string();
+        let busy = self.overlay.is_frozen() || lane.jobs.is_flushing(&engine);
+        self.verification.on_mark(mark, self.meta.applied, busy);
+        if !busy {
+            flush_engine(lane, &engine, &mut [&mut *self]);
+        }
+    }
+
+    /// The engine cannot be scrubbed, and does not say which pairs it is about: this replica's are read one by one, and
+    /// if it is about them, it is rebuilt. False: not now.
+    pub fn check_own(&mut self) -> bool {
+        let settled =
+            self.group.is_some() && !self.blank && self.meta.members.len() > 1 && !self.verification.is_busy();
+        let Some(reader) = settled.then(|| self.engine.snapshot().ok()).flatten() else { return false };
+        self.verification.walk_own(reader, self.space, self.flushes.index());
+        true
+    }
+
+    /// The next step of a walk.
+    pub fn tick_walk(&mut self, lane: &mut LaneContext) {
+        if let Some(message) = self.verification.step_walk(&self.overlay) {
+            self.rebuild(lane, format!("its engine cannot be read: {message}"));
+        }
+    }
+
+    /// A leader asks how far this member is.
+    pub fn on_verify_ask(&mut self, lane: &mut LaneContext, from: NodeId, mark: u64) {
+        let told = self.verification.told_at(mark);
+        self.send(lane, from, &Payload::VerifyTold { from: self.spec.replica, mark, told });
+    }
+
+    /// Asks the members, sets another mark where one was missed, ends the run, answers who waits.
+    pub fn tick_verification(&mut self, lane: &mut LaneContext, now: Tick) {
+        let own = self.spec.replica;
+        let judged = match self.verification.advance(now, own) {
+            Progress::Waits => None,
+            Progress::Missed => {
+                self.set_mark(lane, now);
+                None
+            }
+            Progress::Ended { mark, told } => chain::judge_digests(&self.meta, own, mark, &told),
+        };
+        if let Some((mark, nodes)) = self.verification.next_asks(now, own, &self.meta.members) {
+            nodes.into_iter().for_each(|node| self.send(lane, node, &Payload::VerifyAsk { mark }));
+        }
+        self.answer_verify(lane, now);
+        judged.into_iter().for_each(|judgement| self.follow(lane, judgement));
+    }
+
+    fn answer_verify(&mut self, lane: &mut LaneContext, now: Tick) {
+        for ticket in self.verification.take_answered(now) {
+            let report = self.verification.report(&self.spec, &self.meta.members);
+            report.into_iter().for_each(|report| lane.complete(ticket, LocalOutcome::Verified(Box::new(report))));
+        }
+    }
+
+    /// Leadership is gone: waiting clients ask the new leader.
+    pub fn fail_verification(&mut self, lane: &mut LaneContext) {
+        for ticket in self.verification.lose_leadership() {
+            lane.complete(ticket, self.not_leader());
+        }
+    }
+}
+
+/// Tails: the word of [`archive_ack`](crate::replica::archive_ack).
+impl Replica {
+    /// Whether this replica is a tail.
+    pub fn is_tail(&self, lane: &LaneContext) -> bool {
+        lane.config.tail_engine.as_deref() == Some(&*self.spec.engine)
+    }
+
+    /// What of this replica counts for what buckets hold.
+    pub fn holds(&self, lane: &LaneContext) -> Holds<'_> {
+        Holds {
+            own: self.spec.replica,
+            is_tail: self.is_tail(lane),
+            meta: &self.meta,
+            durable: self.flushes.index(),
+            synced: lane.log.borrow().synced(),
+        }
+    }
+
+    /// A snapshot's space takes the place of the one before.
+    pub fn on_space_changed(&mut self, lane: &LaneContext) {
+        if self.is_tail(lane) {
+            self.tails.on_space_changed(lane.log.borrow().staged());
+        }
+    }
+
+    /// Pairs in its engine are damaged, or were until now: there is to be a later flush than the one on its way.
+    pub fn on_bucket_damaged(&mut self, lane: &mut LaneContext, now: Tick) {
+        if !self.is_tail(lane) || self.blank || self.damaged.is_some() {
+            return;
+        }
+        self.tails.on_bucket_damaged(now);
+        // While there is more to mend, the end of that will ask for the flush.
+        if !self.has_damage() {
+            self.flushes.mark_dirty(now);
+            lane.flush_soon = true;
+        }
+    }
+
+    /// What was dirty is on its way to the engine.
+    pub fn on_flush_begun(&mut self, lane: &LaneContext) {
+        self.forget_overwritten();
+        if self.is_tail(lane) {
+            self.tails.on_flush_begun(self.flushes.dirty_since(), !self.has_damage());
+        }
+    }
+
+    /// This replica's engine holds more than before.
+    pub fn on_kept_here(&mut self, lane: &mut LaneContext, now: Tick) {
+        if !self.is_tail(lane) {
+            return;
+        }
+        self.tails.on_flush_ended();
+        match self.leading {
+            Some(_) => self.complete_kept(lane, now),
+            None => self.tell_kept(lane),
+        }
+    }
+
+    /// A tail told what it holds.
+    pub fn on_kept(&mut self, lane: &mut LaneContext, now: Tick, from: ReplicaId, index: LogIndex, order: TellOrder) {
+        let counts = self.leading.is_some() && self.meta.node_of(from).is_some();
+        if counts && self.tails.on_told(&self.meta, from, index, order) {
+            self.complete_kept(lane, now);
+        }
+    }
+
+    /// A tail that is awake repeats what it holds.
+    pub fn tick_tail(&self, lane: &mut LaneContext, ticks: usize) {
+        if ticks.is_multiple_of(TELL_TICKS) && self.is_tail(lane) {
+            self.tell_kept(lane);
+        }
+    }
+
+    fn tell_kept(&self, lane: &mut LaneContext) {
+        let Some(leader) = self.leader_node().filter(|_| !self.is_leader() && !self.blank) else { return };
+        let Some(kept) = self.tails.kept_here(&self.holds(lane)) else { return };
+        let index = if planted(Mutant::KeptToldEarly) { self.meta.applied } else { kept };
+        lane.told.number += 1;
+        let order = lane.told;
+        self.send(lane, leader, &Payload::Kept { from: self.spec.replica, index, order });
+    }
+
+    /// Adds what this replica's bucket lacks, if it is a tail.
+    pub fn count_lag(&self, lane: &LaneContext, statistics: &mut LaneStatistics) {
+        if !self.is_tail(lane) || self.blank || self.damaged.is_some() {
+            return;
+        }
+        statistics.tails += 1;
+        let kept = self.tails.kept_here(&self.holds(lane)).unwrap_or(LogIndex(0));
+        statistics.tail_entries_behind += self.meta.applied.0.saturating_sub(kept.0);
+        let since = self.tails.lags_since().or(self.flushes.dirty_since());
+        let lag = since.map_or(0, |since| lane.last_turn.since(since).as_millis() as u64);
+        statistics.tail_lag_ms = statistics.tail_lag_ms.max(lag);
+    }
+}
+
+/// Snapshots: the messages of [`snapshot`](crate::replica::snapshot).
+impl Replica {
+    /// Raft wants a member to have a snapshot.
+    pub fn start_sender(&mut self, lane: &mut LaneContext, now: Tick, mut message: Message) {
+        let to = message.to();
+        if self.snapshots.is_sending_to(to) {
+            return;
+        }
+        let node = self.meta.node_of(to).filter(|_| lane.snapshot_senders < SENDERS_MAX);
+        let opened = node.ok_or(EngineError::SnapshotExpired).and_then(|node| self.open_snapshot(lane, to, node));
+        let Ok((node, reader, meta)) = opened else {
+            if matches!(opened, Err(EngineError::Corrupt(_))) {
+                self.overlay.see_damage(META_KEY);
+            }
+            if let Some(group) = self.group.as_mut() {
+                group.report_snapshot(to, false);
+            }
+            return;
+        };
+        let index = if planted(Mutant::SnapshotWrongIndex) { self.meta.applied } else { meta.applied };
+        message.set_snapshot(index, meta.applied_term, &meta.membership);
+        lane.next_snapshot += 1;
+        lane.snapshot_senders += 1;
+        lane.statistics.snapshots_sent += 1;
+        let id = (lane.config.seed ^ now.0.rotate_left(20)).wrapping_add(lane.next_snapshot);
+        self.snapshots.begin(now, to, Outgoing { id, node, message, reader, space: self.space });
+        self.pump_sender(lane, now, to);
+    }
+
+    /// What the engine holds durably, if the member that is to have it is in it.
+    fn open_snapshot(
+        &self,
+        lane: &mut LaneContext,
+        to: ReplicaId,
+        node: NodeId,
+    ) -> Result<(NodeId, Box<dyn EngineSnapshot>, ClusterMeta), EngineError> {
+        let reader = self.engine.snapshot()?;
+        let meta = reader.get(self.space, META_KEY)?.ok_or(EngineError::SnapshotExpired)?;
+        let meta = ClusterMeta::from_bytes(meta).map_err(|error| EngineError::Corrupt(error.to_string()))?;
+        if !meta.membership.contains(to) || self.is_of_life_before(meta.applied) {
+            // It joined after what is durable, and Raft refuses a snapshot that does not name it.
+            lane.flush_soon = true;
+            return Err(EngineError::SnapshotExpired);
+        }
+        Ok((node, reader, meta))
+    }
+
+    fn pump_sender(&mut self, lane: &mut LaneContext, now: Tick, to: ReplicaId) {
+        let Some(pieces) = self.snapshots.next_pieces(now, to, lane.config.snapshot_chunk_bytes) else { return };
+        if let Some(start) = pieces.damaged_from {
+            self.view().look_for_damage(&start, None);
+        }
+        pieces.chunks.iter().for_each(|chunk| self.send(lane, pieces.node, chunk));
+        if pieces.failed {
+            self.end_sender(lane, to, false);
+        }
+    }
+
+    fn end_sender(&mut self, lane: &mut LaneContext, to: ReplicaId, delivered: bool) {
+        if self.snapshots.end(to) {
+            lane.snapshot_senders -= 1;
+            if let Some(group) = self.group.as_mut() {
+                group.report_snapshot(to, delivered);
+            }
+        }
+    }
+
+    /// Leadership is gone: its term's snapshots with it.
+    pub fn end_senders(&mut self, lane: &mut LaneContext) {
+        for to in self.snapshots.end_all() {
+            if !planted(Mutant::SendersCounted) {
+                lane.snapshot_senders -= 1;
+            }
+            if let Some(group) = self.group.as_mut() {
+                group.report_snapshot(to, false);
+            }
+        }
+    }
+
+    pub fn on_snapshot_ack(
+        &mut self,
+        lane: &mut LaneContext,
+        now: Tick,
+        from: ReplicaId,
+        id: u64,
+        next: u64,
+        done: bool,
+    ) {
+        match self.snapshots.on_ack(now, from, id, next, done) {
+            Acknowledged::Stale => {}
+            Acknowledged::Next => self.pump_sender(lane, now, from),
+            Acknowledged::Ended(delivered) => self.end_sender(lane, from, delivered),
+        }
+    }
+
+    /// Sends again what was not acknowledged, gives up what does not move.
+    pub fn tick_snapshots(&mut self, lane: &mut LaneContext, now: Tick) {
+        for to in self.snapshots.stalled(now) {
+            self.end_sender(lane, to, false);
+        }
+        for (node, chunk) in self.snapshots.to_repeat(now) {
+            self.send(lane, node, &chunk);
+        }
+        if self.snapshots.is_silent(now) {
+            self.drop_incoming(lane);
+        }
+    }
+
+    pub fn drop_incoming(&mut self, lane: &mut LaneContext) {
+        if let Some(staging) = self.snapshots.take_staging() {
+            lane.jobs.drop_space(&self.spec.engine, staging);
+        }
+    }
+
+    pub fn on_snapshot_chunk(&mut self, lane: &mut LaneContext, now: Tick, from: NodeId, piece: Piece) {
+        if !self.expects_snapshot(lane, now, from, &piece) {
+            return;
+        }
+        let snapshot = piece.snapshot;
+        match self.snapshots.on_piece(now, piece) {
+            Came::Nothing => {}
+            Came::SendFrom(next) => self.acknowledge(lane, from, snapshot, next, false),
+            Came::Kept => self.write_next_chunk(lane),
+        }
+    }
+
+    fn acknowledge(&self, lane: &mut LaneContext, node: NodeId, snapshot: u64, next: u64, done: bool) {
+        self.send(lane, node, &Payload::SnapshotAck { from: self.spec.replica, snapshot, next, done });
+    }
+
+    /// Whether the piece belongs to the snapshot that is coming in; a first piece begins a new one.
+    fn expects_snapshot(&mut self, lane: &mut LaneContext, now: Tick, from: NodeId, piece: &Piece) -> bool {
+        if self.snapshots.expects(from, piece) {
+            return true;
+        }
+        if piece.sequence != 0 {
+            self.acknowledge(lane, from, piece.snapshot, 0, false);
+            return false;
+        }
+        // The earlier one is in the engine's hands, or an earlier try leaves a space to drop beside the one this would
+        // make: the sender repeats its first chunk.
+        if self.snapshots.is_writing() || lane.is_crowded() {
+            return false;
+        }
+        self.drop_incoming(lane);
+        let staging = lane.new_space();
+        self.snapshots.expect(now, from, piece.snapshot, staging);
+        true
+    }
+
+    fn write_next_chunk(&mut self, lane: &mut LaneContext) {
+        let label = |space| lane.config.label_spaces.then(|| restore::label(&self.spec, space));
+        let Some(Staged { snapshot, batch }) = self.snapshots.next_write(label) else { return };
+        let target = JobTarget::Staging { cluster: self.spec.cluster, snapshot };
+        lane.jobs.write(&self.spec.engine, target, batch);
+    }
+
+    /// A chunk is durable in the staging space.
+    pub fn on_staged(&mut self, lane: &mut LaneContext, now: Tick, id: u64, written: bool) {
+        let Some(Held { node, next, last }) = self.snapshots.on_written(now, id, written) else { return };
+        if !written {
+            return self.drop_incoming(lane);
+        }
+        self.acknowledge(lane, node, id, next, last.is_some());
+        if let (Some(message), Some(group)) = (last, self.group.as_mut()) {
+            group.step(message);
+            self.process(lane, now);
+            // Installed: it comes in no more. Not wanted any more: so is the staging space.
+            self.drop_incoming(lane);
+        } else {
+            self.write_next_chunk(lane);
         }
     }
 }

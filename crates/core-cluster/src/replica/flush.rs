@@ -4,76 +4,73 @@
 //! cluster's durable index rises and its log may be cut.
 //!
 //! Always: the log is cut only up to what a finished flush holds (mutant `LogCutTooEarly`, `invariants.rs`).
-//! Not here: which job goes out next (`storage/engine_jobs.rs`), when a flush is due (`lane.rs`).
+//! Not here: which job goes out next (`storage/engine_jobs.rs`), when a flush is due (`lane.rs`), what else begins and ends with
+//! one (apply.rs).
 
-use crate::api::{Flush, Layer};
-use crate::buggify::Point;
-use crate::context::LaneContext;
-use crate::meta::META_KEY;
-use crate::replica::Replica;
-use crate::storage::engine_jobs::JobTarget;
-use crate::storage::restore;
-use base_engine::BatchOperation;
-use base_types::codec::Encode;
+use crate::meta::ClusterMeta;
 use base_types::mutant::{planted, Mutant};
-use base_types::{LogIndex, SpaceId};
-use bytes::Bytes;
+use base_types::{ClusterId, LogIndex, Tick};
+use core_log::Log;
 use core_raft::SnapshotPoint;
-use std::sync::Arc;
 
-impl Replica {
-    /// Whether there is anything to write out.
-    pub fn is_dirty(&self) -> bool {
-        self.dirty_since.is_some() && !self.overlay.is_frozen() && !self.blank && self.damaged.is_none()
+/// What a replica's engine holds, and since when more than that was applied.
+pub struct Flushes {
+    durable: SnapshotPoint,
+    /// When the overlay first became dirty.
+    dirty_since: Option<Tick>,
+}
+
+impl Flushes {
+    /// Of an engine that holds this.
+    pub fn new(durable: SnapshotPoint) -> Flushes {
+        Flushes { durable, dirty_since: None }
     }
 
-    fn freeze_into(&mut self, flush: &mut Flush, labelled: bool) -> SnapshotPoint {
-        let space = self.space;
-        flush.layers.push((space, self.overlay.freeze()));
-        let (key, value) = (Bytes::from_static(META_KEY), self.meta.to_bytes());
-        flush.beside.push(BatchOperation::Put { space, key, value });
-        flush.beside.extend(labelled.then(|| restore::label(&self.spec, space)));
-        flush.beside.push(BatchOperation::Durable { space, index: self.meta.applied });
+    /// What the engine holds durably.
+    pub fn point(&self) -> &SnapshotPoint {
+        &self.durable
+    }
+
+    /// Its index.
+    pub fn index(&self) -> LogIndex {
+        self.durable.index
+    }
+
+    /// Since when there is something to write out.
+    pub fn dirty_since(&self) -> Option<Tick> {
+        self.dirty_since
+    }
+
+    /// There is something to write out.
+    pub fn mark_dirty(&mut self, now: Tick) {
+        self.dirty_since.get_or_insert(now);
+    }
+
+    /// There is nothing to write out any more.
+    pub fn forget_dirty(&mut self) {
         self.dirty_since = None;
-        SnapshotPoint {
-            index: self.meta.applied,
-            term: self.meta.applied_term,
-            membership: self.meta.membership.clone(),
-        }
     }
 
-    /// The engine holds the frozen overlay durably; gives the layer, which is needed no more.
-    pub fn on_flushed(&mut self, lane: &mut LaneContext, space: SpaceId, point: SnapshotPoint) -> Option<Arc<Layer>> {
-        if space != self.space {
-            // A snapshot replaced the space meanwhile; the old one is being dropped.
-            return None;
-        }
-        let layer = self.overlay.thaw();
-        self.durable = point.clone();
-        self.walk_what_is_flushed(point.index);
-        if let Some(group) = self.group.as_mut() {
-            group.set_snapshot_point(point);
-        }
-        let pressed = lane.buggify.fires(Point::EarlyCut);
-        self.compact_log(lane, pressed);
-        layer
+    /// All that is applied goes out: what the engine will hold.
+    pub fn begin(&mut self, meta: &ClusterMeta) -> SnapshotPoint {
+        self.dirty_since = None;
+        SnapshotPoint { index: meta.applied, term: meta.applied_term, membership: meta.membership.clone() }
     }
 
-    /// Cuts the log behind the durable index, keeping what lagging members may still need while it is
-    /// small; `pressed`: the log asks for room.
-    pub fn compact_log(&mut self, lane: &mut LaneContext, pressed: bool) {
-        let cluster = self.spec.cluster;
-        let mut target = self.durable.index;
-        if planted(Mutant::LogCutTooEarly) {
-            target = self.meta.applied;
-        }
-        let mut log = lane.log.borrow_mut();
-        let keep = log.bytes(cluster) <= lane.config.log_keep_bytes && !pressed;
-        if keep {
-            let Some(group) = self.group.as_ref().filter(|_| self.leading.is_some()) else { return };
-            let slowest = group.followers().iter().map(|follower| follower.matched).min();
-            target = target.min(slowest.unwrap_or(target));
-        }
+    /// The engine holds this durably.
+    pub fn end(&mut self, point: SnapshotPoint) {
+        self.durable = point;
+    }
+
+    /// A snapshot took the place of all that was there.
+    pub fn restart(&mut self, point: SnapshotPoint) {
+        *self = Flushes::new(point);
+    }
+
+    /// Cuts the log after the durable index; `kept_for`: not what this member, the slowest, may still need.
+    pub fn cut_log(&self, log: &mut Log, cluster: ClusterId, applied: LogIndex, kept_for: Option<LogIndex>) {
+        let durable = if planted(Mutant::LogCutTooEarly) { applied } else { self.durable.index };
+        let target = kept_for.map_or(durable, |slowest| durable.min(slowest));
         if target < log.first_index(cluster) || target == LogIndex(0) {
             return;
         }
@@ -81,18 +78,4 @@ impl Replica {
             log.compact(cluster, target, term);
         }
     }
-}
-
-/// Freezes the dirty replicas of one engine and queues the batch.
-pub fn flush_engine(lane: &mut LaneContext, engine: &str, replicas: &mut [&mut Replica]) {
-    let mut flush = Flush::default();
-    let mut points = Vec::with_capacity(replicas.len());
-    for replica in replicas.iter_mut() {
-        replica.on_flush_begun(lane);
-        let point = replica.freeze_into(&mut flush, lane.config.label_spaces);
-        points.push((replica.spec.cluster, replica.space, point));
-    }
-    lane.statistics.flushes += 1;
-    lane.draw_flush();
-    lane.jobs.flush(engine, JobTarget::Flush(points), flush);
 }

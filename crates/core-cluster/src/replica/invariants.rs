@@ -19,9 +19,9 @@ use core_raft::Role;
 /// # Errors
 /// The invariant that does not hold.
 pub fn check_replica(replica: &mut Replica, lane: &LaneContext) -> Result<(), Broken> {
-    let (applied, durable) = (replica.meta.applied, replica.durable.index);
+    let (applied, durable) = (replica.meta.applied, replica.flushes.index());
     holds!(durable <= applied, "index {durable} is durable, and {applied} applied");
-    if replica.blank || replica.incoming.is_some() || replica.damaged.is_some() {
+    if replica.blank || replica.snapshots.is_receiving() || replica.damaged.is_some() {
         return Ok(());
     }
     let Some(group) = replica.group.as_mut() else { return Ok(()) };
@@ -34,7 +34,7 @@ pub fn check_replica(replica: &mut Replica, lane: &LaneContext) -> Result<(), Br
     holds!(led || replica.has_more(), "it leads in term {:?}, and its Raft member is in {term}", replica.leading);
     let idle = replica.proposed.is_empty() && replica.staged.is_empty() && replica.absolute.is_empty();
     holds!(
-        replica.leading.is_some() || (idle && replica.senders.is_empty()),
+        replica.leading.is_some() || (idle && replica.snapshots.sending() == 0),
         "it does not lead and has writes under way"
     );
     Ok(())

@@ -60,7 +60,7 @@ pub fn survivor_of(replica: &Replica, lane: &LaneContext) -> Survivor {
         last,
         commit: commit.unwrap_or(LogIndex(0)).max(replica.meta.applied),
         applied: replica.meta.applied,
-        durable: replica.durable.index,
+        durable: replica.flushes.index(),
         follows,
         members: members.collect(),
     }
@@ -81,7 +81,7 @@ pub fn begin(replica: &mut Replica, lane: &mut LaneContext, to: Generation) {
         replica.spec.generation = to;
     }
     let mut lives = replica.recovered.take().map(|recovered| recovered.lives).unwrap_or_default();
-    lives.retain(|(at, _)| *at > replica.durable.index);
+    lives.retain(|(at, _)| *at > replica.flushes.index());
     lives.push((last, from));
     replica.recovered = Some(Recovered { lives, next_replica });
     replica.meta.membership = alone(own.replica);

@@ -219,7 +219,7 @@ impl Replica {
         self.late.clear();
         self.marked = None;
         self.mending = None;
-        self.walk = None;
+        self.verification.stop_walk();
         self.reads.forget_lease();
         self.fail_reads(lane);
         if cause == Cause::Group {

@@ -9,22 +9,21 @@
 //! snapshot itself, so data and claim cannot differ. The overlay is not involved; the log is cut only
 //! up to the durable index, so the follower continues from there.
 //!
+//! Not here: who sends and answers the messages (exchange.rs), the swap of the spaces (apply.rs).
+//!
 //! A staging space has no owner until the log holds the record that names it. One that a crash leaves is dropped at the next
 //! start (`snapshot-resumed-after-crashes.txt`).
 
-use crate::context::{LaneContext, SENDERS_MAX};
-use crate::meta::{ClusterMeta, LABEL_KEY, META_KEY};
+use crate::meta::{LABEL_KEY, META_KEY};
 use crate::replica::request_ids::ROW_PREFIX;
-use crate::replica::Replica;
-use crate::storage::engine_jobs::JobTarget;
 use crate::wire::Payload;
-use base_engine::{export, BatchOperation, Chunk, EngineError, EngineSnapshot};
+use base_engine::{export, BatchOperation, Chunk, EngineError, EngineSnapshot, WriteBatch};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
 use base_types::{NodeId, ReplicaId, SpaceId, Tick};
 use bytes::Bytes;
-use core_raft::{Message, SnapshotPoint};
+use core_raft::{Membership, Message};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -38,7 +37,7 @@ const STALLED_AFTER: Duration = Duration::from_secs(10);
 const SILENT_AFTER: Duration = Duration::from_secs(4);
 
 /// A snapshot on its way out.
-pub struct Sender {
+struct Sender {
     id: u64,
     node: NodeId,
     message: Message,
@@ -53,28 +52,16 @@ pub struct Sender {
 }
 
 /// A snapshot on its way in.
-pub struct Incoming {
-    pub id: u64,
-    pub node: NodeId,
-    pub staging: SpaceId,
+struct Incoming {
+    id: u64,
+    node: NodeId,
+    staging: SpaceId,
     next: u64,
     writing: bool,
     /// Pieces that came before their turn, at most a window of them.
     held: BTreeMap<u64, (Chunk, Option<Message>)>,
     last: Option<Message>,
     heard: Tick,
-}
-
-impl Sender {
-    pub fn sizes(&self, sizes: &mut Sizes) {
-        sizes.passing("snapshot pieces under way, a sender", self.unacknowledged.len(), WINDOW_CHUNKS);
-    }
-}
-
-impl Incoming {
-    pub fn sizes(&self, sizes: &mut Sizes) {
-        sizes.passing("snapshot pieces before their turn, a receiver", self.held.len(), WINDOW_CHUNKS);
-    }
 }
 
 /// One piece as it came in.
@@ -100,46 +87,92 @@ impl Sender {
     }
 }
 
-impl Replica {
-    /// Raft wants a member to have a snapshot.
-    pub fn start_sender(&mut self, lane: &mut LaneContext, now: Tick, mut message: Message) {
-        let to = message.to();
-        if self.senders.contains_key(&to) {
-            return;
-        }
-        let node = self.meta.node_of(to).filter(|_| lane.snapshot_senders < SENDERS_MAX);
-        let opened = node.ok_or(EngineError::SnapshotExpired).and_then(|node| {
-            let reader = self.engine.snapshot()?;
-            let meta = reader.get(self.space, META_KEY)?.ok_or(EngineError::SnapshotExpired)?;
-            let meta = ClusterMeta::from_bytes(meta).map_err(|error| EngineError::Corrupt(error.to_string()))?;
-            if !meta.membership.contains(to) || self.is_of_life_before(meta.applied) {
-                // It joined behind what is durable, and Raft refuses a snapshot that does not name it.
-                lane.flush_soon = true;
-                return Err(EngineError::SnapshotExpired);
-            }
-            Ok((node, reader, meta))
-        });
-        let Ok((node, reader, meta)) = opened else {
-            if matches!(opened, Err(EngineError::Corrupt(_))) {
-                self.overlay.see_damage(META_KEY);
-            }
-            if let Some(group) = self.group.as_mut() {
-                group.report_snapshot(to, false);
-            }
-            return;
-        };
-        let index = if planted(Mutant::SnapshotWrongIndex) { self.meta.applied } else { meta.applied };
-        message.set_snapshot(index, meta.applied_term, &meta.membership);
-        lane.next_snapshot += 1;
-        lane.snapshot_senders += 1;
-        lane.statistics.snapshots_sent += 1;
-        let id = (lane.config.seed ^ now.0.rotate_left(20)).wrapping_add(lane.next_snapshot);
+/// The snapshots of a replica that are on their way.
+#[derive(Default)]
+pub struct Snapshots {
+    out: BTreeMap<ReplicaId, Sender>,
+    incoming: Option<Box<Incoming>>,
+}
+
+/// A snapshot of the engine, to be sent to a member.
+pub struct Outgoing {
+    pub id: u64,
+    pub node: NodeId,
+    /// Raft's message; it goes with the last piece.
+    pub message: Message,
+    pub reader: Box<dyn EngineSnapshot>,
+    pub space: SpaceId,
+}
+
+/// The next pieces for a member.
+#[derive(Default)]
+pub struct Pieces {
+    pub node: NodeId,
+    pub chunks: Vec<Payload>,
+    /// The engine's snapshot cannot be read any more.
+    pub failed: bool,
+    /// From this key on, for a pair is damaged: it is mended before the next try.
+    pub damaged_from: Option<Vec<u8>>,
+}
+
+/// What an acknowledgement means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Acknowledged {
+    /// Nothing: it is of another snapshot.
+    Stale,
+    /// The next pieces may go.
+    Next,
+    /// The member has all of it (or, `false`, has lost what it had: it starts over).
+    Ended(bool),
+}
+
+/// What becomes of a piece that came in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Came {
+    /// Nothing: it comes again.
+    Nothing,
+    /// It is known: the sender is to send from this one on.
+    SendFrom(u64),
+    /// The next piece in order may be there.
+    Kept,
+}
+
+/// A piece for the staging space.
+pub struct Staged {
+    pub snapshot: u64,
+    pub batch: WriteBatch,
+}
+
+/// A piece is in the staging space.
+pub struct Held {
+    pub node: NodeId,
+    /// The piece that is wanted next.
+    pub next: u64,
+    /// Raft's message, with the last piece.
+    pub last: Option<Message>,
+}
+
+/// Going out.
+impl Snapshots {
+    /// How many go out.
+    pub fn sending(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Whether one goes to this member.
+    pub fn is_sending_to(&self, to: ReplicaId) -> bool {
+        self.out.contains_key(&to)
+    }
+
+    /// One more goes out.
+    pub fn begin(&mut self, now: Tick, to: ReplicaId, outgoing: Outgoing) {
+        let Outgoing { id, node, message, reader, space } = outgoing;
         let sender = Sender {
             id,
             node,
             message,
             reader,
-            space: self.space,
+            space,
             after: None,
             exhausted: false,
             next_sequence: 0,
@@ -147,156 +180,118 @@ impl Replica {
             progressed: now,
             sent: now,
         };
-        self.senders.insert(to, sender);
-        self.pump_sender(lane, now, to);
+        self.out.insert(to, sender);
     }
 
-    fn pump_sender(&mut self, lane: &mut LaneContext, now: Tick, to: ReplicaId) {
-        let Some(sender) = self.senders.get_mut(&to) else { return };
-        let node = sender.node;
-        let mut fresh = Vec::new();
-        let (mut failed, mut damaged) = (false, None);
+    /// The pieces that may be sent now.
+    pub fn next_pieces(&mut self, now: Tick, to: ReplicaId, bytes_max: usize) -> Option<Pieces> {
+        let sender = self.out.get_mut(&to)?;
+        let mut pieces = Pieces { node: sender.node, ..Pieces::default() };
         while !sender.exhausted && sender.unacknowledged.len() < WINDOW_CHUNKS {
-            match sender.next_chunk(to, lane.config.snapshot_chunk_bytes) {
+            match sender.next_chunk(to, bytes_max) {
                 Ok(chunk) => {
                     sender.unacknowledged.push_back((sender.next_sequence - 1, chunk.clone()));
                     sender.sent = now;
-                    fresh.push(chunk);
+                    pieces.chunks.push(chunk);
                 }
                 Err(error) => {
                     // Expired, or a damaged pair: then it is mended before the next try.
                     let start = sender.after.as_ref().map(|key| [key, &[0][..]].concat()).unwrap_or_default();
-                    damaged = matches!(error, EngineError::Corrupt(_)).then_some(start);
-                    failed = true;
+                    pieces.damaged_from = matches!(error, EngineError::Corrupt(_)).then_some(start);
+                    pieces.failed = true;
                     break;
                 }
             }
         }
-        if let Some(start) = damaged {
-            self.view().look_for_damage(&start, None);
-        }
-        for chunk in fresh {
-            self.send(lane, node, &chunk);
-        }
-        if failed {
-            self.end_sender(lane, to, false);
-        }
+        Some(pieces)
     }
 
-    fn end_sender(&mut self, lane: &mut LaneContext, to: ReplicaId, delivered: bool) {
-        if self.senders.remove(&to).is_some() {
-            lane.snapshot_senders -= 1;
-            if let Some(group) = self.group.as_mut() {
-                group.report_snapshot(to, delivered);
-            }
-        }
-    }
-
-    pub fn on_snapshot_ack(
-        &mut self,
-        lane: &mut LaneContext,
-        now: Tick,
-        from: ReplicaId,
-        id: u64,
-        next: u64,
-        done: bool,
-    ) {
-        let Some(sender) = self.senders.get_mut(&from).filter(|sender| sender.id == id) else { return };
+    /// A member acknowledged pieces up to `next`.
+    pub fn on_ack(&mut self, now: Tick, from: ReplicaId, id: u64, next: u64, done: bool) -> Acknowledged {
+        let Some(sender) = self.out.get_mut(&from).filter(|sender| sender.id == id) else { return Acknowledged::Stale };
         if done {
-            return self.end_sender(lane, from, true);
+            return Acknowledged::Ended(true);
         }
         let first = sender.unacknowledged.front().map_or(sender.next_sequence, |(sequence, _)| *sequence);
         if next < first {
             // The follower has lost what it had acknowledged (it restarted): start over.
-            return self.end_sender(lane, from, false);
+            return Acknowledged::Ended(false);
         }
         while sender.unacknowledged.front().is_some_and(|(sequence, _)| *sequence < next) {
             sender.unacknowledged.pop_front();
             sender.progressed = now;
         }
-        self.pump_sender(lane, now, from);
+        Acknowledged::Next
     }
 
-    /// Sends again what was not acknowledged, gives up what does not move.
-    pub fn tick_snapshots(&mut self, lane: &mut LaneContext, now: Tick) {
-        let stalled: Vec<ReplicaId> = self
-            .senders
-            .iter()
-            .filter(|(_, sender)| now.since(sender.progressed) > STALLED_AFTER)
-            .map(|(to, _)| *to)
-            .collect();
-        for to in stalled {
-            self.end_sender(lane, to, false);
-        }
+    /// Members whose snapshot does not move.
+    pub fn stalled(&self, now: Tick) -> Vec<ReplicaId> {
+        let stalled = self.out.iter().filter(|(_, sender)| now.since(sender.progressed) > STALLED_AFTER);
+        stalled.map(|(to, _)| *to).collect()
+    }
+
+    /// Pieces that were not acknowledged for a while.
+    pub fn to_repeat(&mut self, now: Tick) -> Vec<(NodeId, Payload)> {
         let mut again = Vec::new();
-        for sender in self.senders.values_mut() {
-            if now.since(sender.sent) > RESEND_AFTER {
-                sender.sent = now;
-                again.extend(sender.unacknowledged.front().map(|(_, chunk)| (sender.node, chunk.clone())));
-            }
+        for sender in self.out.values_mut().filter(|sender| now.since(sender.sent) > RESEND_AFTER) {
+            sender.sent = now;
+            again.extend(sender.unacknowledged.front().map(|(_, chunk)| (sender.node, chunk.clone())));
         }
-        for (node, chunk) in again {
-            self.send(lane, node, &chunk);
-        }
-        let forgotten = self
-            .incoming
-            .as_ref()
-            .is_some_and(|incoming| !incoming.writing && now.since(incoming.heard) > SILENT_AFTER);
-        if forgotten {
-            self.drop_incoming(lane);
-        }
+        again
     }
 
-    pub fn drop_incoming(&mut self, lane: &mut LaneContext) {
-        if let Some(incoming) = self.incoming.take() {
-            lane.jobs.drop_space(&self.spec.engine, incoming.staging);
-        }
+    /// One goes out no more. Whether it did.
+    pub fn end(&mut self, to: ReplicaId) -> bool {
+        self.out.remove(&to).is_some()
     }
 
-    pub fn on_snapshot_chunk(&mut self, lane: &mut LaneContext, now: Tick, from: NodeId, piece: Piece) {
-        if !self.expects_snapshot(lane, now, from, &piece) {
-            return;
-        }
-        let Some(incoming) = self.incoming.as_mut() else { return };
-        incoming.heard = now;
-        let (replica, snapshot, next) = (self.spec.replica, piece.snapshot, incoming.next);
-        if piece.sequence < next {
-            let ack = Payload::SnapshotAck { from: replica, snapshot, next, done: false };
-            return self.send(lane, from, &ack);
-        }
-        let is_being_written = piece.sequence == next && incoming.writing;
-        if is_being_written || piece.sequence - next >= WINDOW_CHUNKS as u64 {
-            return;
-        }
-        if let Ok(chunk) = Chunk::from_bytes(piece.data) {
-            incoming.held.insert(piece.sequence, (chunk, piece.last));
-            self.write_next_chunk(lane);
-        }
+    /// None goes to members that are gone. How many did.
+    pub fn end_to_strangers(&mut self, members: &Membership) -> usize {
+        self.out.extract_if(.., |to, _| !members.contains(*to)).count()
     }
 
-    /// Whether the piece belongs to the snapshot that is coming in; a first piece begins a new one.
-    fn expects_snapshot(&mut self, lane: &mut LaneContext, now: Tick, from: NodeId, piece: &Piece) -> bool {
-        let current = self.incoming.as_ref();
-        if current.is_some_and(|incoming| incoming.id == piece.snapshot && incoming.node == from) {
-            return true;
-        }
-        if piece.sequence != 0 {
-            let ack = Payload::SnapshotAck { from: self.spec.replica, snapshot: piece.snapshot, next: 0, done: false };
-            self.send(lane, from, &ack);
-            return false;
-        }
-        if current.is_some_and(|incoming| incoming.writing) {
-            // The earlier one is in the engine's hands; the sender repeats its first chunk.
-            return false;
-        }
-        if lane.is_crowded() {
-            // It would make a space, and an earlier try leaves one to drop: the sender tries again.
-            return false;
-        }
-        self.drop_incoming(lane);
-        let staging = lane.new_space();
+    /// None goes out any more: to whom they went.
+    pub fn end_all(&mut self) -> Vec<ReplicaId> {
+        std::mem::take(&mut self.out).into_keys().collect()
+    }
+}
+
+/// Coming in.
+impl Snapshots {
+    /// Whether one comes in.
+    pub fn is_receiving(&self) -> bool {
+        self.incoming.is_some()
+    }
+
+    /// The space that it is put into.
+    pub fn staging(&self) -> Option<SpaceId> {
+        self.incoming.as_ref().map(|incoming| incoming.staging)
+    }
+
+    /// The same, and it is the snapshots' no more.
+    pub fn take_staging(&mut self) -> Option<SpaceId> {
+        self.incoming.take().map(|incoming| incoming.staging)
+    }
+
+    /// Whether its sender has given up.
+    pub fn is_silent(&self, now: Tick) -> bool {
+        self.incoming.as_ref().is_some_and(|incoming| !incoming.writing && now.since(incoming.heard) > SILENT_AFTER)
+    }
+
+    /// Whether the piece is of the snapshot that comes in.
+    pub fn expects(&self, from: NodeId, piece: &Piece) -> bool {
+        self.incoming.as_ref().is_some_and(|incoming| incoming.id == piece.snapshot && incoming.node == from)
+    }
+
+    /// Whether a piece is in the engine's hands: its space cannot be dropped.
+    pub fn is_writing(&self) -> bool {
+        self.incoming.as_ref().is_some_and(|incoming| incoming.writing)
+    }
+
+    /// This one comes in, into that space.
+    pub fn expect(&mut self, now: Tick, from: NodeId, id: u64, staging: SpaceId) {
         self.incoming = Some(Box::new(Incoming {
-            id: piece.snapshot,
+            id,
             node: from,
             staging,
             next: 0,
@@ -305,96 +300,67 @@ impl Replica {
             last: None,
             heard: now,
         }));
-        true
     }
 
-    fn write_next_chunk(&mut self, lane: &mut LaneContext) {
-        let Some(incoming) = self.incoming.as_mut().filter(|incoming| !incoming.writing) else { return };
-        let Some((mut chunk, last)) = incoming.held.remove(&incoming.next) else { return };
+    /// A piece of it came.
+    pub fn on_piece(&mut self, now: Tick, piece: Piece) -> Came {
+        let Some(incoming) = self.incoming.as_mut() else { return Came::Nothing };
+        incoming.heard = now;
+        let next = incoming.next;
+        if piece.sequence < next {
+            return Came::SendFrom(next);
+        }
+        let is_being_written = piece.sequence == next && incoming.writing;
+        if is_being_written || piece.sequence - next >= WINDOW_CHUNKS as u64 {
+            return Came::Nothing;
+        }
+        let Ok(chunk) = Chunk::from_bytes(piece.data) else { return Came::Nothing };
+        incoming.held.insert(piece.sequence, (chunk, piece.last));
+        Came::Kept
+    }
+
+    /// The next piece in order, unless one is being written. `label`: of the space, where spaces have labels.
+    pub fn next_write(&mut self, label: impl FnOnce(SpaceId) -> Option<BatchOperation>) -> Option<Staged> {
+        let incoming = self.incoming.as_mut().filter(|incoming| !incoming.writing)?;
+        let (mut chunk, last) = incoming.held.remove(&incoming.next)?;
         let space = incoming.staging;
         // It names the replica it comes from; a member that labels nothing would keep it, and could not mend it.
         chunk.pairs.retain(|(key, _)| key != LABEL_KEY);
         let mut batch = chunk.batch(space);
-        let label = lane.config.label_spaces.then(|| crate::storage::restore::label(&self.spec, space));
         if planted(Mutant::SnapshotTorn) && last.is_some() {
             let is_meta = |key: &Bytes| key.as_ref() == META_KEY;
             batch.operations.retain(|operation| matches!(operation, BatchOperation::Put { key, .. } if is_meta(key)));
         }
         if let Some(message) = &last {
             batch.operations.push(BatchOperation::Durable { space, index: message.snapshot_index() });
-            batch.operations.extend(label);
+            batch.operations.extend(label(space));
         }
         incoming.writing = true;
         incoming.last = last;
-        let target = JobTarget::Staging { cluster: self.spec.cluster, snapshot: incoming.id };
-        lane.jobs.write(&self.spec.engine, target, batch);
+        Some(Staged { snapshot: incoming.id, batch })
     }
 
-    /// A chunk is durable in the staging space.
-    pub fn on_staged(&mut self, lane: &mut LaneContext, now: Tick, id: u64, written: bool) {
-        let Some(incoming) = self.incoming.as_mut().filter(|incoming| incoming.id == id) else { return };
+    /// The engine is done with a piece of this snapshot. `None`: it is not the one that comes in.
+    pub fn on_written(&mut self, now: Tick, id: u64, written: bool) -> Option<Held> {
+        let incoming = self.incoming.as_mut().filter(|incoming| incoming.id == id)?;
         incoming.writing = false;
-        if !written {
-            return self.drop_incoming(lane);
+        if written {
+            incoming.next += 1;
+            incoming.heard = now;
         }
-        incoming.next += 1;
-        incoming.heard = now;
-        let (node, next) = (incoming.node, incoming.next);
-        let last = incoming.last.take();
-        let done = last.is_some();
-        let ack = Payload::SnapshotAck { from: self.spec.replica, snapshot: id, next, done };
-        self.send(lane, node, &ack);
-        if let (Some(message), Some(group)) = (last, self.group.as_mut()) {
-            group.step(message);
-            self.process(lane, now);
-            // Installed: `incoming` is gone. Not wanted any more: so is the staging space.
-            self.drop_incoming(lane);
-        } else {
-            self.write_next_chunk(lane);
-        }
+        let last = incoming.last.take_if(|_| written);
+        Some(Held { node: incoming.node, next: incoming.next, last })
     }
+}
 
-    /// Raft takes the snapshot that lies in the staging space: the spaces are swapped. The record that
-    /// names the new space is in the log already (`next_ready`), in front of the reset; the old space
-    /// goes once both are durable, for until then a crash comes back to it.
-    pub fn install(&mut self, lane: &mut LaneContext, point: SnapshotPoint) -> Result<(), EngineError> {
-        let incoming = self.incoming.take().ok_or_else(|| EngineError::Corrupt("no data came with it".into()))?;
-        let meta = self
-            .engine
-            .get(incoming.staging, META_KEY)?
-            .ok_or_else(|| EngineError::Corrupt("it has no meta record".into()))
-            .and_then(|bytes| {
-                ClusterMeta::from_bytes(bytes).map_err(|error| EngineError::Corrupt(error.to_string()))
-            })?;
-        if meta.applied != point.index && !planted(Mutant::SnapshotWrongIndex) {
-            let text = format!("it claims index {} and holds {}", point.index, meta.applied);
-            return Err(EngineError::Corrupt(text));
+impl Snapshots {
+    /// How long its lists are.
+    pub fn sizes(&self, sizes: &mut Sizes) {
+        for sender in self.out.values() {
+            sizes.passing("snapshot pieces under way, a sender", sender.unacknowledged.len(), WINDOW_CHUNKS);
         }
-        lane.drop_space_later(&self.spec.engine, self.space);
-        self.on_space_changed(lane);
-        self.space = incoming.staging;
-        self.blank = false;
-        self.meta = meta;
-        lane.interner.share_meta(&mut self.meta);
-        self.meta.applied = point.index;
-        self.membership_at = point.index;
-        if !planted(Mutant::SnapshotKeepsOld) {
-            self.overlay.clear();
+        if let Some(incoming) = &self.incoming {
+            sizes.passing("snapshot pieces before their turn, a receiver", incoming.held.len(), WINDOW_CHUNKS);
         }
-        // What was committed and held back lies behind the snapshot, and the space is another one.
-        self.late.clear();
-        self.mending = None;
-        self.end_quarantine(lane);
-        self.chain.forget_samples();
-        self.walk = None;
-        self.lost_pairs.clear();
-        self.dirty_since = None;
-        self.durable = point.clone();
-        self.load_request_ids()?;
-        lane.statistics.snapshots_installed += 1;
-        if let Some(group) = self.group.as_mut() {
-            group.set_snapshot_point(point);
-        }
-        Ok(())
     }
 }

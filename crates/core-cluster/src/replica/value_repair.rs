@@ -201,8 +201,8 @@ impl Replica {
 
     /// Its own record in the engine is damaged; it is made of what is in memory, with the next flush.
     pub fn write_anew(&mut self, lane: &mut LaneContext, now: Tick) {
-        if !self.blank && self.damaged.is_none() && self.dirty_since.is_none() {
-            self.dirty_since = Some(now);
+        if !self.blank && self.damaged.is_none() && self.flushes.dirty_since().is_none() {
+            self.flushes.mark_dirty(now);
             lane.flush_soon = true;
             lane.statistics.pairs_found_damaged += 1;
             lane.statistics.pairs_repaired += 1;
@@ -316,7 +316,7 @@ impl Replica {
             // The member that asks tries the next one.
             return;
         }
-        let (since, until) = (self.durable.index, self.meta.applied);
+        let (since, until) = (self.flushes.index(), self.meta.applied);
         let mut answers = Vec::new();
         let mut bytes = 0;
         for key in keys {
@@ -341,7 +341,7 @@ impl Replica {
         // Whose word is waited for.
         let others: BTreeSet<ReplicaId> = self.others_now().iter().map(|member| member.replica).collect();
         let Some(mending) = self.mending.as_mut().filter(|_| is_asked) else { return };
-        let (own_since, own_until) = (self.durable.index, self.meta.applied);
+        let (own_since, own_until) = (self.flushes.index(), self.meta.applied);
         let meets =
             |since: LogIndex| (since <= own_until && own_since <= pairs.until) || planted(Mutant::MendFromAnyIndex);
         let overtaken = mending.drop_overtaken(&self.overlay);
@@ -386,7 +386,7 @@ impl Replica {
         }
         let in_vain = hopeless || mending.in_vain >= IN_VAIN_MAX;
         if mended > 0 {
-            self.dirty_since.get_or_insert(now);
+            self.flushes.mark_dirty(now);
             // Until it is written out, ranges that meet it fail.
             lane.flush_soon = true;
         }

@@ -13,21 +13,17 @@
 //!
 //! Digests are compared at one index only. A step is bounded (`STEP_PAIRS`, `STEP_BYTES`), so that the lane's other clusters
 //! do not wait. A run ends: members that do not answer are reported as silent.
-//! Not here: what to do about a member that differs (core-node says it), damage that nobody asked for (scrub.rs).
+//! Not here: who sends and answers the messages (exchange.rs), what to do about a member that differs (chain.rs), damage that
+//! nobody asked for (scrub.rs).
 
-use crate::api::{ClusterVerification, LocalOutcome, MemberVerification, Verified};
-use crate::context::LaneContext;
+use crate::api::{ClusterVerification, Member, MemberVerification, ReplicaSpec, Verified};
 use crate::entry::{EntryCommand, BACKEND_CLUSTER};
 use crate::meta::{LABEL_KEY, META_KEY};
-use crate::replica::chain::judge_digests;
-use crate::replica::flush::flush_engine;
-use crate::replica::writes::{StagedWrite, WaitingWrite};
-use crate::replica::Replica;
-use crate::wire::Payload;
-use base_engine::{Digest, EngineError, EngineSnapshot, KeyRange};
+use crate::storage::overlay::Overlay;
+use base_engine::{Digest, Engine, EngineError, EngineSnapshot, KeyRange};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::sizes::Sizes;
-use base_types::{ErrorCode, LogIndex, NodeId, Refusal, ReplicaId, RequestId, SpaceId, Tick, Ticket, WriteConsistency};
+use base_types::{LogIndex, NodeId, ReplicaId, RequestId, SpaceId, Tick, Ticket};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -44,7 +40,7 @@ const MARK_EVERY: Duration = Duration::from_millis(500);
 /// Marks of one run: members that missed the last one are reported so.
 const MARKS_MAX: u32 = 20;
 /// Asks that wait for one run.
-const WAITS_MAX: usize = 64;
+pub const WAITS_MAX: usize = 64;
 /// The mark of a walk that nobody asked for: no run has it.
 const OWN_MARK: u64 = 0;
 /// The first byte of the command to the cluster itself that marks an index.
@@ -81,7 +77,7 @@ enum State {
 }
 
 /// What this member checks, or has checked last.
-pub struct Walk {
+struct Walk {
     mark: u64,
     index: LogIndex,
     state: State,
@@ -96,7 +92,7 @@ struct Told {
 }
 
 /// A run, as its leader sees it.
-pub struct Verification {
+struct Run {
     run: u64,
     mark: u64,
     marks: u32,
@@ -108,10 +104,23 @@ pub struct Verification {
     done: bool,
 }
 
-impl Verification {
-    pub fn sizes(&self, sizes: &mut Sizes) {
-        sizes.passing("asks that wait for a verification, a replica", self.waits.len(), WAITS_MAX);
-    }
+/// The pairs that a replica checks, and the run that it leads.
+#[derive(Default)]
+pub struct Verification {
+    /// Because a leader asked for it, or what was checked last.
+    walk: Option<Box<Walk>>,
+    /// That it leads, or has led last.
+    run: Option<Box<Run>>,
+}
+
+/// How far a run is.
+pub enum Progress {
+    /// Members are still to tell what they hold, or there is no run.
+    Waits,
+    /// A member missed the mark: there is to be another.
+    Missed,
+    /// All have told what they hold at this mark, or never will.
+    Ended { mark: u64, told: Vec<(ReplicaId, Verified)> },
 }
 
 impl Walk {
@@ -122,138 +131,14 @@ impl Walk {
             State::Ended(told) => told.clone(),
         }
     }
-}
 
-impl Replica {
-    /// Whether it checks pairs now, or leads a run.
-    pub fn is_verifying(&self) -> bool {
-        self.verification.as_ref().is_some_and(|run| !run.done)
-            || self.walk.as_ref().is_some_and(|walk| !matches!(walk.state, State::Ended(_)))
+    fn is_over(&self) -> bool {
+        matches!(self.state, State::Ended(_))
     }
 
-    /// Begins a run, or waits for the one under way; `run`: that one and no other.
-    pub fn submit_verify(
-        &mut self,
-        lane: &mut LaneContext,
-        now: Tick,
-        ticket: Ticket,
-        deadline: Tick,
-        run: Option<u64>,
-    ) {
-        let known = self.verification.as_ref().is_some_and(|known| run == Some(known.run));
-        if run.is_some() && !known {
-            let message = format!(
-                "cluster {} has no such verification: its leader has changed or another was begun; begin a new one",
-                self.spec.name
-            );
-            return lane.complete(ticket, LocalOutcome::Refused(Refusal::new(ErrorCode::NotFound, message)));
-        }
-        if run.is_none() && self.verification.as_ref().is_none_or(|known| known.done) {
-            self.begin_verification(lane, now);
-        }
-        let Some(verification) = self.verification.as_mut() else { return };
-        if verification.waits.len() >= WAITS_MAX {
-            let message = format!("{WAITS_MAX} callers wait for the verification of cluster {}", self.spec.name);
-            let refusal = Refusal::new(ErrorCode::Overloaded, message);
-            return lane.complete(ticket, LocalOutcome::Refused(refusal));
-        }
-        verification.waits.push((ticket, deadline));
-        self.answer_verify(lane, now);
-    }
-
-    fn begin_verification(&mut self, lane: &mut LaneContext, now: Tick) {
-        let run = now.0 ^ lane.config.node.0.rotate_right(16);
-        self.verification = Some(Box::new(Verification {
-            run,
-            mark: run,
-            marks: 0,
-            marked: Tick(0),
-            asked: Tick(0),
-            index: LogIndex(0),
-            told: BTreeMap::new(),
-            waits: Vec::new(),
-            done: false,
-        }));
-        self.set_mark(lane, now);
-    }
-
-    /// A mark goes into the log, like any write that nobody waits for.
-    fn set_mark(&mut self, lane: &LaneContext, now: Tick) {
-        let members = self.meta.members.clone();
-        let Some(run) = self.verification.as_mut() else { return };
-        run.marks += 1;
-        run.mark = run.run.wrapping_add(u64::from(run.marks)).max(OWN_MARK + 1);
-        run.marked = now;
-        let told = |what| Told { what, heard: now };
-        run.told = members.iter().map(|member| (member.replica, told(Verified::Unknown))).collect();
-        let id = (u128::from(run.mark) << 64) | u128::from(lane.config.node.0);
-        let command = EntryCommand {
-            backend: BACKEND_CLUSTER,
-            request_id: RequestId::own(id),
-            keep_ms: 1_000,
-            command: Mark { run: run.mark }.to_bytes(),
-        };
-        self.pending_writes += 1;
-        self.staged.push(StagedWrite {
-            waiting: WaitingWrite {
-                ticket: Ticket(0),
-                deadline: Tick::NEVER,
-                level: WriteConsistency::Strong,
-                answered: true,
-            },
-            command,
-        });
-    }
-
-    /// The entry with a mark has been applied, and nothing after it.
-    pub fn on_mark(&mut self, lane: &mut LaneContext, mark: u64) {
-        let index = self.meta.applied;
-        let engine = self.spec.engine.to_string();
-        let busy = self.overlay.is_frozen() || lane.jobs.is_flushing(&engine);
-        let state = if busy { State::Ended(Verified::Missed) } else { State::Flushing };
-        self.walk = Some(Box::new(Walk { mark, index, state, digest: Digest::default(), damaged: 0 }));
-        if !busy {
-            flush_engine(lane, &engine, &mut [&mut *self]);
-        }
-    }
-
-    /// The engine holds what was applied at this index, and nothing later: the next flush has not gone out yet.
-    pub fn walk_what_is_flushed(&mut self, index: LogIndex) {
-        let space = self.space;
-        let Some(walk) = self.walk.as_mut().filter(|walk| matches!(walk.state, State::Flushing)) else { return };
-        walk.state = match self.engine.snapshot() {
-            Ok(reader) if walk.index == index => State::Walking { reader, space, start: Vec::new() },
-            _ => State::Ended(Verified::Missed),
-        };
-    }
-
-    /// The engine cannot be scrubbed, and does not say which pairs it is about: this replica's are read one by one, and
-    /// if it is about them, it is rebuilt. False: not now.
-    pub fn check_own(&mut self) -> bool {
-        let settled = self.group.is_some() && !self.blank && self.meta.members.len() > 1 && !self.is_verifying();
-        let Some(reader) = settled.then(|| self.engine.snapshot().ok()).flatten() else { return false };
-        let state = State::Walking { reader, space: self.space, start: Vec::new() };
-        let (index, digest) = (self.durable.index, Digest::default());
-        self.walk = Some(Box::new(Walk { mark: OWN_MARK, index, state, digest, damaged: 0 }));
-        true
-    }
-
-    /// The next step of a walk.
-    pub fn tick_walk(&mut self, lane: &mut LaneContext) {
-        self.step_walk();
-        let unreadable = self.walk.as_ref().filter(|walk| walk.mark == OWN_MARK).and_then(|walk| match &walk.state {
-            State::Ended(Verified::Unreadable { message }) => Some(message.clone()),
-            _ => None,
-        });
-        if let Some(message) = unreadable {
-            self.rebuild(lane, format!("its engine cannot be read: {message}"));
-        }
-    }
-
-    fn step_walk(&mut self) {
-        let Some(walk) = self.walk.as_mut() else { return };
-        let State::Walking { reader, space, start } = &mut walk.state else { return };
-        let (overlay, digest, damaged) = (&self.overlay, &mut walk.digest, &mut walk.damaged);
+    fn step(&mut self, overlay: &Overlay) {
+        let State::Walking { reader, space, start } = &mut self.state else { return };
+        let (digest, damaged) = (&mut self.digest, &mut self.damaged);
         let (mut pairs, mut bytes, mut next) = (0, 0, None);
         let walked = reader.walk(*space, KeyRange { start, end: None }, &mut |key, value| {
             match value {
@@ -276,141 +161,215 @@ impl Replica {
         match (walked, next) {
             (Ok(()), Some(next)) => *start = next,
             (Ok(()), None) => {
-                let Digest { pairs, bytes, hash } = walk.digest;
-                walk.state =
-                    State::Ended(Verified::Checked { index: walk.index, pairs, bytes, hash, damaged: walk.damaged });
+                let Digest { pairs, bytes, hash } = self.digest;
+                let (index, damaged) = (self.index, self.damaged);
+                self.state = State::Ended(Verified::Checked { index, pairs, bytes, hash, damaged });
             }
-            (Err(EngineError::SnapshotExpired), _) => walk.state = State::Ended(Verified::Missed),
-            (Err(error), _) => walk.state = State::Ended(Verified::Unreadable { message: error.to_string() }),
+            (Err(EngineError::SnapshotExpired), _) => self.state = State::Ended(Verified::Missed),
+            (Err(error), _) => self.state = State::Ended(Verified::Unreadable { message: error.to_string() }),
+        }
+    }
+}
+
+impl Run {
+    /// A member that says nothing is silent; one that does not know the mark after a while has missed it.
+    fn note_silence(&mut self, now: Tick) {
+        let waited = now.since(self.marked) > SILENT_AFTER;
+        for told in self.told.values_mut() {
+            match told.what {
+                Verified::Unknown | Verified::Walking { .. } if now.since(told.heard) > SILENT_AFTER => {
+                    told.what = Verified::Silent;
+                }
+                // It restarted after the mark, or lags far before it.
+                Verified::Unknown if waited => told.what = Verified::Missed,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Of a member.
+impl Verification {
+    /// Whether it checks pairs now, or leads a run.
+    pub fn is_busy(&self) -> bool {
+        self.is_running() || self.walk.as_ref().is_some_and(|walk| !walk.is_over())
+    }
+
+    /// The entry with this mark has been applied, and nothing after it. `missed`: the engine cannot be had at this index.
+    pub fn on_mark(&mut self, mark: u64, index: LogIndex, missed: bool) {
+        let state = if missed { State::Ended(Verified::Missed) } else { State::Flushing };
+        self.walk = Some(Box::new(Walk { mark, index, state, digest: Digest::default(), damaged: 0 }));
+    }
+
+    /// The engine holds what was applied at this index, and nothing later: the next flush has not gone out yet.
+    pub fn walk_what_is_flushed(&mut self, engine: &dyn Engine, space: SpaceId, index: LogIndex) {
+        let Some(walk) = self.walk.as_mut().filter(|walk| matches!(walk.state, State::Flushing)) else { return };
+        walk.state = match engine.snapshot() {
+            Ok(reader) if walk.index == index => State::Walking { reader, space, start: Vec::new() },
+            _ => State::Ended(Verified::Missed),
+        };
+    }
+
+    /// A walk that no leader asked for: whether the engine can be read at all.
+    pub fn walk_own(&mut self, reader: Box<dyn EngineSnapshot>, space: SpaceId, index: LogIndex) {
+        let state = State::Walking { reader, space, start: Vec::new() };
+        self.walk = Some(Box::new(Walk { mark: OWN_MARK, index, state, digest: Digest::default(), damaged: 0 }));
+    }
+
+    /// The next step of a walk. Of one that no leader asked for: why the engine cannot be read.
+    pub fn step_walk(&mut self, overlay: &Overlay) -> Option<String> {
+        let walk = self.walk.as_mut()?;
+        walk.step(overlay);
+        match &walk.state {
+            State::Ended(Verified::Unreadable { message }) if walk.mark == OWN_MARK => Some(message.clone()),
+            _ => None,
         }
     }
 
-    /// A leader asks how far this member is.
-    pub fn on_verify_ask(&mut self, lane: &mut LaneContext, from: NodeId, mark: u64) {
-        let told = self.walk.as_ref().filter(|walk| walk.mark == mark).map_or(Verified::Unknown, |walk| walk.told());
-        self.send(lane, from, &Payload::VerifyTold { from: self.spec.replica, mark, told });
+    /// The state that it was about is another now.
+    pub fn stop_walk(&mut self) {
+        self.walk = None;
     }
 
-    pub fn on_verify_told(&mut self, now: Tick, from: ReplicaId, mark: u64, told: Verified) {
-        let Some(run) = self.verification.as_mut().filter(|run| run.mark == mark) else { return };
+    /// How far the walk of this mark is.
+    pub fn told_at(&self, mark: u64) -> Verified {
+        self.walk.as_ref().filter(|walk| walk.mark == mark).map_or(Verified::Unknown, |walk| walk.told())
+    }
+
+    /// The digest of all pairs at this mark, where it was walked to its end.
+    pub fn digest_at(&self, mark: u64) -> Option<u64> {
+        match self.told_at(mark) {
+            Verified::Checked { hash, damaged: 0, .. } => Some(hash),
+            _ => None,
+        }
+    }
+}
+
+/// Of a leader.
+impl Verification {
+    /// Whether a run is under way.
+    pub fn is_running(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| !run.done)
+    }
+
+    /// Whether this run is the last one that it led.
+    pub fn is_known(&self, run: u64) -> bool {
+        self.run.as_ref().is_some_and(|known| known.run == run)
+    }
+
+    /// A run begins; what is next is its first mark.
+    pub fn begin(&mut self, now: Tick, node: NodeId) {
+        let run = now.0 ^ node.0.rotate_right(16);
+        self.run = Some(Box::new(Run {
+            run,
+            mark: run,
+            marks: 0,
+            marked: Tick(0),
+            asked: Tick(0),
+            index: LogIndex(0),
+            told: BTreeMap::new(),
+            waits: Vec::new(),
+            done: false,
+        }));
+    }
+
+    /// The next mark of the run: it goes into the log, like any write that nobody waits for.
+    pub fn next_mark(&mut self, now: Tick, node: NodeId, members: &[Member]) -> Option<EntryCommand> {
+        let run = self.run.as_mut()?;
+        run.marks += 1;
+        run.mark = run.run.wrapping_add(u64::from(run.marks)).max(OWN_MARK + 1);
+        run.marked = now;
+        let told = |what| Told { what, heard: now };
+        run.told = members.iter().map(|member| (member.replica, told(Verified::Unknown))).collect();
+        let id = (u128::from(run.mark) << 64) | u128::from(node.0);
+        Some(EntryCommand {
+            backend: BACKEND_CLUSTER,
+            request_id: RequestId::own(id),
+            keep_ms: 1_000,
+            command: Mark { run: run.mark }.to_bytes(),
+        })
+    }
+
+    /// A client waits for the run. False: too many do.
+    pub fn wait(&mut self, ticket: Ticket, deadline: Tick) -> bool {
+        let Some(run) = self.run.as_mut().filter(|run| run.waits.len() < WAITS_MAX) else { return false };
+        run.waits.push((ticket, deadline));
+        true
+    }
+
+    /// A member told how far it is.
+    pub fn on_told(&mut self, now: Tick, from: ReplicaId, mark: u64, told: Verified) {
+        let Some(run) = self.run.as_mut().filter(|run| run.mark == mark) else { return };
         if let Some(known) = run.told.get_mut(&from) {
             *known = Told { what: told, heard: now };
         }
     }
 
-    /// Asks the members, sets another mark where one was missed, ends the run, answers who waits.
-    pub fn tick_verification(&mut self, lane: &mut LaneContext, now: Tick) {
-        let own = self.spec.replica;
-        let told = self.walk.as_ref().map(|walk| (walk.mark, walk.index, walk.told()));
-        let mut judged = None;
-        let Some(run) = self.verification.as_mut() else { return };
+    /// How far the run is by what all have told.
+    pub fn advance(&mut self, now: Tick, own: ReplicaId) -> Progress {
+        let Some(run) = self.run.as_mut().filter(|run| !run.done) else { return Progress::Waits };
+        if let Some(walk) = self.walk.as_ref().filter(|walk| walk.mark == run.mark) {
+            run.index = walk.index;
+            run.told.insert(own, Told { what: walk.told(), heard: now });
+        }
+        run.note_silence(now);
+        let missed = run.told.values().any(|told| told.what == Verified::Missed);
+        if missed && run.marks < MARKS_MAX {
+            let again = now.since(run.marked) >= MARK_EVERY;
+            return if again { Progress::Missed } else { Progress::Waits };
+        }
+        run.done = run.told.values().all(|told| told.what.is_final());
         if !run.done {
-            if let Some((mark, index, what)) = told.filter(|(mark, ..)| *mark == run.mark) {
-                run.index = index;
-                run.told.insert(own, Told { what, heard: now });
-                debug_assert_eq!(mark, run.mark);
-            }
-            let waited = now.since(run.marked) > SILENT_AFTER;
-            for told in run.told.values_mut() {
-                match told.what {
-                    Verified::Unknown | Verified::Walking { .. } if now.since(told.heard) > SILENT_AFTER => {
-                        told.what = Verified::Silent;
-                    }
-                    // It restarted after the mark, or lags far before it.
-                    Verified::Unknown if waited => told.what = Verified::Missed,
-                    _ => {}
-                }
-            }
-            let missed = run.told.values().any(|told| told.what == Verified::Missed);
-            if missed && run.marks < MARKS_MAX {
-                if now.since(run.marked) >= MARK_EVERY {
-                    self.set_mark(lane, now);
-                }
-            } else {
-                run.done = run.told.values().all(|told| told.what.is_final());
-                judged = run.done.then(|| {
-                    let told = run.told.iter().map(|(replica, told)| (*replica, told.what.clone()));
-                    (run.mark, told.collect::<Vec<_>>())
-                });
-            }
+            return Progress::Waits;
         }
-        self.ask_members(lane, now);
-        self.answer_verify(lane, now);
-        if let Some((mark, told)) = judged {
-            let judged = judge_digests(&self.meta, self.spec.replica, mark, &told);
-            judged.into_iter().for_each(|judgement| self.follow(lane, judgement));
-        }
+        let told = run.told.iter().map(|(replica, told)| (*replica, told.what.clone())).collect();
+        Progress::Ended { mark: run.mark, told }
     }
 
-    /// The digest of all pairs at this mark, where it was walked to its end.
-    pub fn digest_at(&self, mark: u64) -> Option<u64> {
-        match self.walk.as_ref().filter(|walk| walk.mark == mark)?.state {
-            State::Ended(Verified::Checked { hash, damaged: 0, .. }) => Some(hash),
-            _ => None,
-        }
-    }
-
-    /// Begins a run that nobody waits for. False: not now.
-    pub fn verify_unasked(&mut self, lane: &mut LaneContext, now: Tick) -> bool {
-        let settled = self.leading.is_some() && self.meta.members.len() > 1 && !self.meta.membership.is_joint();
-        if !settled || self.is_quarantined() || self.verification.as_ref().is_some_and(|run| !run.done) {
-            return false;
-        }
-        self.begin_verification(lane, now);
-        true
-    }
-
-    fn ask_members(&mut self, lane: &mut LaneContext, now: Tick) {
-        let Some(run) = self.verification.as_mut() else { return };
-        if run.done || now.since(run.asked) < ASK_EVERY {
-            return;
-        }
+    /// Who is asked now how far it is with which mark.
+    pub fn next_asks(&mut self, now: Tick, own: ReplicaId, members: &[Member]) -> Option<(u64, Vec<NodeId>)> {
+        let run = self.run.as_mut().filter(|run| !run.done && now.since(run.asked) >= ASK_EVERY)?;
         run.asked = now;
-        let mark = run.mark;
         let open = |replica: &ReplicaId| run.told.get(replica).is_some_and(|told| !told.what.is_final());
-        let asked: Vec<NodeId> = self
-            .meta
-            .members
-            .iter()
-            .filter(|member| member.replica != self.spec.replica && open(&member.replica))
-            .map(|member| member.node)
-            .collect();
-        for node in asked {
-            self.send(lane, node, &Payload::VerifyAsk { mark });
-        }
+        let others = members.iter().filter(|member| member.replica != own && open(&member.replica));
+        Some((run.mark, others.map(|member| member.node).collect()))
     }
 
-    fn answer_verify(&mut self, lane: &mut LaneContext, now: Tick) {
-        let Some(mut run) = self.verification.take() else { return };
+    /// Clients that are answered now: their deadline has come, or the run has ended.
+    pub fn take_answered(&mut self, now: Tick) -> Vec<Ticket> {
+        let Some(run) = self.run.as_mut() else { return Vec::new() };
         let done = run.done;
-        let over: Vec<_> = run.waits.extract_if(.., |(_, deadline)| done || *deadline <= now).collect();
-        for (ticket, _) in over {
-            let report = self.report(&run);
-            lane.complete(ticket, LocalOutcome::Verified(Box::new(report)));
-        }
-        self.verification = Some(run);
+        let over = run.waits.extract_if(.., |(_, deadline)| done || *deadline <= now);
+        over.map(|(ticket, _)| ticket).collect()
     }
 
-    fn report(&self, run: &Verification) -> ClusterVerification {
-        let members = self.meta.members.iter().map(|member| MemberVerification {
+    /// What is known of the run.
+    pub fn report(&self, spec: &ReplicaSpec, members: &[Member]) -> Option<ClusterVerification> {
+        let run = self.run.as_ref()?;
+        let members = members.iter().map(|member| MemberVerification {
             member: *member,
             told: run.told.get(&member.replica).map_or(Verified::Unknown, |told| told.what.clone()),
         });
-        ClusterVerification {
-            cluster: self.spec.cluster,
-            generation: self.spec.generation,
-            name: self.spec.name.clone(),
+        Some(ClusterVerification {
+            cluster: spec.cluster,
+            generation: spec.generation,
+            name: spec.name.clone(),
             run: run.run,
             done: run.done,
             index: run.index,
             members: members.collect(),
-        }
+        })
     }
 
-    /// Leadership is gone: waiting clients ask the new leader.
-    pub fn fail_verification(&mut self, lane: &mut LaneContext) {
-        for (ticket, _) in self.verification.take().into_iter().flat_map(|run| run.waits) {
-            lane.complete(ticket, self.not_leader());
+    /// Leadership is gone: who has waited asks the new leader.
+    pub fn lose_leadership(&mut self) -> Vec<Ticket> {
+        self.run.take().into_iter().flat_map(|run| run.waits).map(|(ticket, _)| ticket).collect()
+    }
+
+    /// How long its lists are.
+    pub fn sizes(&self, sizes: &mut Sizes) {
+        if let Some(run) = &self.run {
+            sizes.passing("asks that wait for a verification, a replica", run.waits.len(), WAITS_MAX);
         }
     }
 }

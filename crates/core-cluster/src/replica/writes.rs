@@ -13,7 +13,7 @@
 use crate::api::*;
 use crate::context::LaneContext;
 use crate::entry::{self, EntryCommand, COMMANDS_PER_ENTRY_MAX, ENTRY_BYTES_MAX};
-use crate::replica::{dedup_gc, Replica};
+use crate::replica::{archive_ack, dedup_gc, Replica};
 use crate::request_id_terms::{KEEP_LESS_MS_MAX, ROUTE_AHEAD_MS_MAX, ROUTE_BEHIND_MS_MAX};
 use crate::storage::overlay::BackendView;
 use base_types::mutant::{planted, Mutant};
@@ -268,12 +268,52 @@ impl Replica {
             self.absolute.push(AbsoluteWait { waiting, at, reply });
             return;
         }
-        if self.waits_for_tail(lane, waiting.level, at.index) && !core_backends::is_refusal(&reply) {
-            return self.wait_for_tail(lane, AbsoluteWait { waiting, at, reply });
+        let kept = |replica: &Replica| replica.tails.kept(&replica.holds(lane));
+        let to_keep = archive_ack::is_asked(waiting.level) && kept(self) < Some(at.index);
+        if to_keep && !core_backends::is_refusal(&reply) {
+            let refused = self.tails.wait(AbsoluteWait { waiting, at, reply });
+            return self.answer_not_kept(lane, refused);
         }
         // A write that is applied has reached at least `strong`, whatever was asked.
         let level = waiting.level.max(WriteConsistency::Strong);
         lane.complete(waiting.ticket, LocalOutcome::Written { reply, at, level, cluster_time_ms });
+    }
+
+    /// Refuses a write that no bucket could keep.
+    fn tail_refusal(&self, lane: &LaneContext, level: WriteConsistency) -> Option<Refusal> {
+        let asked = archive_ack::is_asked(level);
+        asked.then(|| self.tails.refusal(&self.holds(lane), &self.spec.name)).flatten()
+    }
+
+    /// Writes that a bucket holds by now.
+    pub fn complete_kept(&mut self, lane: &mut LaneContext, now: Tick) {
+        let (kept, cluster_time_ms) = (self.tails.kept(&self.holds(lane)), self.cluster_time(now));
+        for AbsoluteWait { waiting, at, reply } in self.tails.take_kept(kept) {
+            let outcome = LocalOutcome::Written { reply, at, level: WriteConsistency::S3, cluster_time_ms };
+            lane.complete(waiting.ticket, outcome);
+        }
+    }
+
+    /// Gives up what is past its deadline.
+    pub fn expire_kept(&mut self, lane: &mut LaneContext, now: Tick) {
+        let late = self.tails.take_late(now);
+        self.answer_not_kept(lane, late);
+    }
+
+    /// Committed, and told so: they are not in a bucket.
+    fn answer_not_kept(&self, lane: &mut LaneContext, waits: impl IntoIterator<Item = AbsoluteWait>) {
+        for AbsoluteWait { waiting, at, reply } in waits {
+            let kept = self.tails.kept(&self.holds(lane)).unwrap_or(LogIndex(0));
+            lane.complete(waiting.ticket, LocalOutcome::CommittedNotKept { reply, at, kept });
+        }
+    }
+
+    /// Leadership is gone: what waits for a bucket is committed.
+    pub fn fail_kept(&mut self, lane: &mut LaneContext) {
+        let kept = self.tails.kept(&self.holds(lane)).unwrap_or(LogIndex(0));
+        for AbsoluteWait { waiting, at, reply } in self.tails.lose_leadership() {
+            lane.complete(waiting.ticket, LocalOutcome::CommittedNotKept { reply, at, kept });
+        }
     }
 
     fn everywhere(&self, index: LogIndex) -> bool {
@@ -351,6 +391,13 @@ impl Replica {
         let (ticket, deadline, level) = (Ticket(0), Tick::NEVER, WriteConsistency::Strong);
         self.pending_writes += 1;
         self.propose_entry(lane, now, &[command], vec![WaitingWrite { ticket, deadline, level, answered: true }]);
+    }
+
+    /// The same with the turn's entries.
+    pub fn stage_own(&mut self, command: EntryCommand) {
+        let (ticket, deadline, level) = (Ticket(0), Tick::NEVER, WriteConsistency::Strong);
+        self.pending_writes += 1;
+        self.staged.push(StagedWrite { waiting: WaitingWrite { ticket, deadline, level, answered: true }, command });
     }
 
     pub fn propose_entry(
