@@ -367,6 +367,24 @@ fn chunks_end(body: &[u8]) -> std::io::Result<Option<usize>> {
     }
 }
 
+/// The body of an answer that [`exchange`] read, without the lines between its chunks if it came in chunks.
+pub(crate) fn whole_body(answer: &[u8]) -> std::io::Result<Vec<u8>> {
+    let Some((_, head, length)) = parse_head(answer)? else { return Ok(Vec::new()) };
+    let mut rest = &answer[head..];
+    if let Some(length) = length {
+        return Ok(rest[..length.min(rest.len())].to_vec());
+    }
+    let mut body = Vec::with_capacity(rest.len());
+    while let Ok(httparse::Status::Complete((line, size))) = httparse::parse_chunk_size(rest) {
+        let Some(chunk) = rest.get(line..line.saturating_add(size as usize)).filter(|chunk| !chunk.is_empty()) else {
+            break;
+        };
+        body.extend_from_slice(chunk);
+        rest = rest.get(line + chunk.len() + 2..).unwrap_or_default();
+    }
+    Ok(body)
+}
+
 /// What the head of an answer says: status, bytes of the head, bytes of the body (`None`: chunked).
 type Head = (u16, usize, Option<usize>);
 
@@ -398,6 +416,13 @@ mod tests {
     use super::*;
     use crate::request::{Operation, Order};
     use tokio::net::TcpListener;
+
+    #[test]
+    fn chunks_are_joined_to_one_body() {
+        let answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{\"a\":\r\n2\r\n1}\r\n0\r\n\r\n";
+        assert_eq!(whole_body(answer).unwrap(), b"{\"a\":1}");
+        assert_eq!(whole_body(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello").unwrap(), b"hello");
+    }
 
     #[test]
     fn heads_are_read() {

@@ -261,7 +261,9 @@ pub(crate) mod base64_bytes {
             f.write_str("base64 text")
         }
         fn visit_str<E: de::Error>(self, text: &str) -> Result<Bytes, E> {
-            let decoded = STANDARD.decode(text).map_err(|error| E::custom(alloc::format!("is no base64 ({error}); encode its bytes again")))?;
+            let decoded = STANDARD
+                .decode(text)
+                .map_err(|error| E::custom(alloc::format!("is no base64 ({error}); encode its bytes again")))?;
             Ok(decoded.into())
         }
         fn visit_string<E: de::Error>(self, text: String) -> Result<Bytes, E> {

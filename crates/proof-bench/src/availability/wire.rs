@@ -3,7 +3,7 @@
 //! Always: a failure says whether the request can have reached the member. Not here: Hive's own client, which tries again
 //! elsewhere (hive-client); this is for etcd, and for what one try is worth.
 
-use crate::load::exchange;
+use crate::load::{exchange, whole_body};
 use crate::wire::connect_plain;
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
@@ -68,8 +68,8 @@ impl Door {
         let mut answer = Vec::new();
         let asked = timeout(patience, exchange(&mut stream, &request, &mut answer)).await;
         self.silent_until.set(asked.is_err().then(|| Instant::now() + SILENT_FOR));
-        let (status, body) = asked.map_err(|_| Lost::Sent)?.map_err(|_| Lost::Sent)?;
-        let body = body.to_vec();
+        let (status, _) = asked.map_err(|_| Lost::Sent)?.map_err(|_| Lost::Sent)?;
+        let body = whole_body(&answer).map_err(|_| Lost::Sent)?;
         let mut idle = self.idle.borrow_mut();
         if idle.len() < IDLE_MAX {
             idle.push(stream);
