@@ -566,7 +566,7 @@ impl Replica {
         for to in self.snapshots.stalled(now) {
             self.end_sender(lane, to, false);
         }
-        for (node, chunk) in self.snapshots.to_repeat(now) {
+        for (node, chunk) in self.snapshots.take_repeats(now) {
             self.send(lane, node, &chunk);
         }
         if self.snapshots.is_silent(now) {

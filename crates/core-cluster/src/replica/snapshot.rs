@@ -231,7 +231,7 @@ impl Snapshots {
     }
 
     /// Pieces that were not acknowledged for a while.
-    pub fn to_repeat(&mut self, now: Tick) -> Vec<(NodeId, Payload)> {
+    pub fn take_repeats(&mut self, now: Tick) -> Vec<(NodeId, Payload)> {
         let mut again = Vec::new();
         for sender in self.out.values_mut().filter(|sender| now.since(sender.sent) > RESEND_AFTER) {
             sender.sent = now;
