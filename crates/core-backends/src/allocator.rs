@@ -12,11 +12,12 @@
 //! L          the world's format level, 8 bytes big-endian; absent: level 1 (decision 0070)
 //! ```
 //!
-//! Always: every change of a node gets a new version, and `v` holds exactly its latest one. So `NodesSince` returns
-//! each changed node once.
+//! Always: every change of a node gets a new version, and `v` holds exactly its latest one (`invariants.rs`). So `NodesSince`
+//! returns each changed node once (`tests.rs`).
 //! Not here: who is up right now (`core_placement::NodeMap`, soft state that is reported here).
 
 use crate::contract::{corrupt_row, decode, ApplyContext, Backend, SpaceRead, SpaceWrite};
+use crate::invariants::Checked;
 use crate::reply::encode_reply;
 use crate::rows::{key, key_number, number, page, prefix_end, set_number};
 use base_engine::{Direction, EngineError};
@@ -110,6 +111,10 @@ impl Backend for Allocator {
 
     fn query(&self, cluster_time_ms: u64, space: &dyn SpaceRead, bytes: &Bytes) -> Result<Bytes, EngineError> {
         query(cluster_time_ms, space, bytes)
+    }
+
+    fn check_invariants(&self, space: &dyn SpaceRead) -> Checked {
+        invariants::check(space)
     }
 }
 
@@ -343,6 +348,7 @@ fn nodes_since(space: &dyn SpaceRead, since: u64, limit: u32) -> Result<Reply, E
     Ok(Reply::Nodes { records, forgotten, version, more, level: level::of(space)? })
 }
 
+mod invariants;
 mod level;
 pub use level::blocks;
 #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::memory::{About, Carried, MemoryAsked, MemoryPage, Part};
 use crate::reply::encode_reply;
 use base_engine::{Direction, EngineError, KeyRange, Visit};
 use base_types::codec::{DecodeError, Encode};
+use base_types::invariant::Broken;
 use base_types::{ErrorCode, Generation, LogIndex, Refusal, RequestId, COMMAND_BYTES_MAX};
 use bytes::Bytes;
 
@@ -20,6 +21,9 @@ pub struct ApplyContext {
     /// The cluster's own clock, stamped by its leader: milliseconds that only advance.
     pub cluster_time_ms: u64,
 }
+
+/// What a check of invariants has come to. An engine's damage is no bug of the backend's.
+pub(crate) type Checked = Result<Result<(), Broken>, EngineError>;
 
 /// How long a completed upload is remembered for who repeats its completion, and the tokens of its puts, in cluster time.
 pub const CLOSED_KEEP_MS: u64 = 60 * 60 * 1000;
@@ -89,6 +93,11 @@ pub(crate) trait Backend: Sync {
     /// What a command is about: asked of every command that is applied, so it is read off the first bytes.
     fn about_of(&self, _command: &Bytes) -> About {
         Part::WHOLE.into()
+    }
+
+    /// Whether what it counts and lists beside its rows is what they are.
+    fn check_invariants(&self, _space: &dyn SpaceRead) -> Checked {
+        Ok(Ok(()))
     }
 
     /// Whether a query asks the cluster for its memory of requests.

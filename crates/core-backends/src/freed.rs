@@ -5,7 +5,8 @@
 //!   <tag> sequence (8) 00   cluster time it was freed at (8) · locations
 //! ```
 //!
-//! Always: a place leaves the queue only by `forget`; it may be told twice, never lost; one row a version, or a part.
+//! Always: a place leaves the queue only by `forget`; it may be told twice, never lost (mutants `FreedDataLost`,
+//! `FreedDroppedWithShard`); one row a version, or a part.
 //! Not here: the bytes (a data store), who keeps the counters (shard: its record; multipart: two rows).
 
 use crate::contract::{corrupt_row, SpaceRead, SpaceWrite};

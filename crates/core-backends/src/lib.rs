@@ -1,10 +1,10 @@
 //! The replicated state machines. A backend is three pure functions over the space it is handed:
 //! `parse` (before the log), `apply` (after commit, on every member alike), `query` (reads).
 //!
-//! Always: all state is in the space; the same commands give the same bytes on every member; `apply`
+//! Always: all state is in the space; the same commands give the same bytes on every member (checker `states`); `apply`
 //! cannot fail but for the engine's own damage: a refusal (a condition that does not hold) is a reply.
 //! A read within `apply` sees what the same command has written. No room uses one above it in this list: `table`,
-//! backends, `rows` `freed` `wire` `s3_key`, `contract` `reply`, `memory`.
+//! backends, `rows` `freed` `wire` `s3_key` `invariants`, `contract` `reply`, `memory`.
 //! Not here: Raft, overlays and engines (core-cluster), which cluster to ask (core-node).
 
 pub mod allocator;
@@ -13,6 +13,7 @@ mod contract;
 #[cfg(test)]
 mod example;
 pub mod freed;
+mod invariants;
 pub mod memory;
 pub mod metadata;
 pub mod multipart;
@@ -33,5 +34,6 @@ pub use contract::{ApplyContext, Keep, SpaceRead, SpaceWrite};
 pub use reply::{decode_reply, encode_reply, is_redirect, is_refusal};
 pub use shard::fuzz_keys as fuzz_key_codec;
 pub use table::{
-    about_of, apply, apply_once, memory_asked, memory_brought, parse, query, tell_memory, validate, Parsed,
+    about_of, apply, apply_once, check_invariants, memory_asked, memory_brought, parse, query, tell_memory, validate,
+    Parsed,
 };

@@ -1,19 +1,20 @@
 //! The `metadata` backend: plain ordered key-value pairs (Hive paper, 2.7), either of the cluster as a
 //! whole or of virtual partitions that can be moved between clusters while they serve.
 //!
-//! Always: plain pairs and partitions' pairs live under tags of their own and never meet; a command
+//! Always: plain pairs and partitions' pairs live under tags of their own and never meet (`tests.rs`); a command
 //! or query for a partition that is not owned at its epoch is refused `WrongPartition` and changes
-//! nothing, now and (an epoch never comes back) for ever; values are slices of the command's bytes.
+//! nothing, now and (an epoch never comes back) for ever (mutant `StaleEpochAccepted`); values are slices of the command's bytes.
 //! Requires: a read of the space within `apply` sees what the same command has already written.
 //! Not here: which cluster owns which partition, and the order of a move (core-keyspace).
 //! Why a move is a compare-and-set on the dirty sequence: docs/decisions/0007-keyspaces-and-resharding.md.
 
 mod command;
+mod invariants;
 mod keys;
 mod partition;
 mod scan;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod write;
 
 pub use command::{
@@ -22,6 +23,7 @@ pub use command::{
 };
 
 use crate::contract::{ApplyContext, Backend, SpaceRead, SpaceWrite};
+use crate::invariants::Checked;
 use crate::memory::{About, Carried, MemoryAsked, MemoryPage, Part, PARTITION_NUMBER_END};
 use crate::reply::{encode_reply, is_refusal};
 use base_engine::EngineError;
@@ -46,6 +48,10 @@ impl Backend for Metadata {
 
     fn query(&self, cluster_time_ms: u64, space: &dyn SpaceRead, bytes: &Bytes) -> Result<Bytes, EngineError> {
         query(cluster_time_ms, space, bytes)
+    }
+
+    fn check_invariants(&self, space: &dyn SpaceRead) -> Checked {
+        invariants::check(space)
     }
 
     fn about_of(&self, command: &Bytes) -> About {

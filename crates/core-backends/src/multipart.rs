@@ -11,11 +11,13 @@
 //! with the upload's number as its once-token, `Finish` here. After a crash, another node repeats these steps. The
 //! token makes the middle one happen once. Then the token is forgotten at the shard.
 //!
-//! Always: an upload that is completing changes in nothing but its end, so repeated completions agree;
-//! every location that no object refers to is queued (`freed.rs`) by the command that takes away its part.
+//! Always: an upload that is completing changes in nothing but its end, so repeated completions agree
+//! (`tests.rs`); every location that no object refers to is queued (`freed.rs`) by the command that takes away its part (mutants
+//! `PartSentAgainLost`, `CollectedThoughNamed`; counts: `invariants.rs`).
 //! Not here: data, the shard's put, lifecycle rules (flows). Rows: docs/formats/s3-rows.md.
 
 mod command;
+mod invariants;
 mod keys;
 mod listing;
 #[cfg(test)]
@@ -29,6 +31,7 @@ pub use command::{
 pub use crate::contract::CLOSED_KEEP_MS;
 use crate::contract::{corrupt_row, decode, ApplyContext, Backend, SpaceRead, SpaceWrite};
 use crate::freed;
+use crate::invariants::Checked;
 use crate::reply::encode_reply;
 use crate::rows::{number, page, set_number};
 use base_engine::{Direction, EngineError};
@@ -73,6 +76,10 @@ impl Backend for Uploads {
 
     fn query(&self, cluster_time_ms: u64, space: &dyn SpaceRead, bytes: &Bytes) -> Result<Bytes, EngineError> {
         query(cluster_time_ms, space, bytes)
+    }
+
+    fn check_invariants(&self, space: &dyn SpaceRead) -> Checked {
+        invariants::check(space)
     }
 }
 

@@ -7,11 +7,12 @@
 //! are 64 bits wide; time is the cluster's own clock, so there is no EXAT; random commands are missing. A deleted
 //! collection and a flushed database are swept by later writes, a bounded number of rows each (`store.rs`).
 //!
-//! Always: a command that is answered with an error changed nothing a client can see.
+//! Always: a command that is answered with an error changed nothing a client can see (twin in `tests.rs`).
 //! Not here: RESP and connections (door-redis). Rows are drawn in docs/formats/backend-redis.md.
 
 mod glob;
 mod hashes;
+mod invariants;
 mod keys;
 mod lists;
 mod numbers;
@@ -21,9 +22,10 @@ mod store;
 mod strings;
 mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::contract::{decode, ApplyContext, Backend, SpaceRead, SpaceWrite};
+use crate::invariants::Checked;
 use crate::reply::encode_reply;
 use base_engine::EngineError;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
@@ -98,6 +100,10 @@ impl Backend for Redis {
 
     fn query(&self, cluster_time_ms: u64, space: &dyn SpaceRead, bytes: &Bytes) -> Result<Bytes, EngineError> {
         query(cluster_time_ms, space, bytes)
+    }
+
+    fn check_invariants(&self, space: &dyn SpaceRead) -> Checked {
+        invariants::check(space)
     }
 }
 

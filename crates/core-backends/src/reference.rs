@@ -21,13 +21,14 @@
 //! l end   last id before a life of this cluster that began without its majority, the first of which is `end`
 //! ```
 //!
-//! Always: an id and a (name, generation) are given once and never again; a document's versions only
-//! grow, over deletes too, so an old version never matches anew.
+//! Always: an id and a (name, generation) are given once and never again (mutant `LostIdsGivenAgain`); a document's versions only
+//! grow, over deletes too, so an old version never matches anew (`invariants.rs`, `tests.rs`).
 //! Not here: making and removing replicas (core-node, flows), what documents mean.
 
 pub use recoveries::{Recovery, RECOVERIES_MAX};
 
 use crate::contract::{corrupt_row, decode, ApplyContext, Backend, SpaceRead, SpaceWrite};
+use crate::invariants::Checked;
 use crate::reply::encode_reply;
 use crate::rows::{key, key_number, number, prefix_page, set_number};
 use base_engine::EngineError;
@@ -232,6 +233,10 @@ impl Backend for Reference {
 
     fn query(&self, cluster_time_ms: u64, space: &dyn SpaceRead, bytes: &Bytes) -> Result<Bytes, EngineError> {
         query(cluster_time_ms, space, bytes)
+    }
+
+    fn check_invariants(&self, space: &dyn SpaceRead) -> Checked {
+        invariants::check(space)
     }
 }
 
@@ -705,6 +710,7 @@ fn list_documents(
     Ok(Reply::Documents { documents, more: !rest.is_empty() })
 }
 
+mod invariants;
 mod recoveries;
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@
 //! end: bytes keep their order, no key is the beginning of another, nothing grows but by one byte,
 //! and what begins with a prefix still does. (Escapes would double a key of zeros past an engine's limit.)
 //!
-//! Always: `open(close(k)) == k`; `close(a) < close(b)` exactly if `a < b`; no row ends in `\x01`.
+//! Always: `open(close(k)) == k`; `close(a) < close(b)` exactly if `a < b`; no row ends in `\x01` (`tests` below, `shard/tests/bed.rs`).
 
 use bytes::Bytes;
 

@@ -2,8 +2,8 @@
 //! exact counts, snapshots, and what splits and merges need.
 //!
 //! Always: a command or query with another epoch, or a key outside of the range, is refused
-//! `WrongShard` and changes nothing; each change and all that follows from it (counts, history, feed,
-//! digests) is one batch; the same commands give the same rows on every member.
+//! `WrongShard` and changes nothing (mutant `ShardStaleEpochAccepted`); each change and all that follows from it (counts, history, feed,
+//! digests) is one batch; the same commands give the same rows on every member (checker `states`).
 //! Not here: which shard has which keys (`shard_reference`), object data beyond 64 KiB (a data store),
 //! uploads (`multipart`), who may do what (the gateway). Rows: docs/formats/s3-rows.md. Why: decision 0014.
 
@@ -13,6 +13,7 @@ pub(crate) mod each;
 mod growth;
 mod history;
 mod index;
+mod invariants;
 mod keys;
 mod list;
 mod objects;
@@ -23,6 +24,7 @@ pub(crate) mod tests;
 mod work;
 
 pub use crate::contract::NARROW_AFTER_MS;
+use crate::invariants::Checked;
 pub use command::{
     Bounds, Command, Condition, DeleteStep, DeleteTerms, Deleted, EtagTest, ImportCursor, Item, ListStart, Listing,
     Peer, PinInfo, PutStep, Query, Range, RangeDigest, Reply, ShardInfo, ShardState, Totals, Versioning, CUT_PARTS_MAX,
@@ -73,6 +75,10 @@ impl Backend for Objects {
 
     fn query(&self, cluster_time_ms: u64, space: &dyn SpaceRead, bytes: &Bytes) -> Result<Bytes, EngineError> {
         query(cluster_time_ms, space, bytes)
+    }
+
+    fn check_invariants(&self, space: &dyn SpaceRead) -> Checked {
+        invariants::check(space)
     }
 
     fn apply_once(

@@ -13,12 +13,14 @@
 //! Rows: `H` the head; `m` closed start: an entry; `f` number (8) 0: a flow; `r` shard (8) 0: a shard that
 //! is no longer, or never was, in the map and whose cluster is still to be dropped.
 //!
-//! Always: the entries cover all keys without gap or overlap; a shard's number and epoch are given once; a
-//! flow's phase changes only from the one named; the map changes in one command.
+//! Always: the entries cover all keys without gap or overlap, and flows under way are counted (`invariants.rs`, mutant
+//! `FlowsCounted`); a shard's number and epoch are given once; a flow's phase changes only from the one named; the map changes
+//! in one command (`tests.rs`).
 //! Not here: the steps that a flow has shards take (`flow.rs`), when to split (core-node), rows of keys (`shard`).
 
 mod command;
 pub mod flow;
+mod invariants;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -27,12 +29,14 @@ pub use command::{
 };
 
 use crate::contract::{corrupt_row, decode, ApplyContext, Backend, SpaceRead, SpaceWrite};
+use crate::invariants::Checked;
 use crate::reply::encode_reply;
 use crate::rows::page;
 use crate::s3_key::close;
 use crate::shard::{Peer, Range};
 use base_engine::{Direction, EngineError, KeyRange};
 use base_types::codec::Encode;
+use base_types::mutant::{planted, Mutant};
 use base_types::s3::check_key;
 use base_types::{ErrorCode, Refusal};
 use bytes::Bytes;
@@ -69,6 +73,10 @@ impl Backend for Shards {
 
     fn query(&self, cluster_time_ms: u64, space: &dyn SpaceRead, bytes: &Bytes) -> Result<Bytes, EngineError> {
         query(cluster_time_ms, space, bytes)
+    }
+
+    fn check_invariants(&self, space: &dyn SpaceRead) -> Checked {
+        invariants::check(space)
     }
 }
 
@@ -374,7 +382,7 @@ fn finish(now_ms: u64, space: &mut dyn SpaceWrite, number: u64) -> Outcome<Reply
         }
         _ => return Ok(Err(wrong_phase(&flow, "end"))),
     }
-    head.flows = head.flows.saturating_sub(1);
+    head.flows = head.flows.saturating_sub(u32::from(!planted(Mutant::FlowsCounted)));
     space.put(Bytes::from_static(&[HEAD]), head.to_bytes());
     space.delete(numbered(FLOW, number));
     Ok(Ok(Reply::Done))

@@ -7,6 +7,7 @@ use crate::contract::{ApplyContext, Backend, Known, SpaceRead, SpaceWrite};
 use crate::memory::{About, Carried, MemoryAsked, MemoryPage};
 use crate::{allocator, metadata, multipart, redis, reference, shard, shard_reference, versioned};
 use base_engine::EngineError;
+use base_types::invariant::Broken;
 use base_types::{BackendKind, Refusal};
 use bytes::Bytes;
 
@@ -112,6 +113,14 @@ pub fn query(
     query: &Bytes,
 ) -> Result<Bytes, EngineError> {
     backend(kind).query(cluster_time_ms, space, query)
+}
+
+/// Checks what always holds of the rows in the space of a backend: between commands, and where a few thousand rows can be read.
+///
+/// # Errors
+/// The engine's damage; within, the first invariant that does not hold.
+pub fn check_invariants(kind: BackendKind, space: &dyn SpaceRead) -> Result<Result<(), Broken>, EngineError> {
+    backend(kind).check_invariants(space)
 }
 
 /// What a command is about.

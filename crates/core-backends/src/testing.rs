@@ -42,3 +42,11 @@ impl SpaceWrite for MapSpace {
         self.rows.remove(&key);
     }
 }
+
+/// Panics if an invariant of the backend does not hold of its rows.
+#[cfg(test)]
+pub(crate) fn check(kind: base_types::BackendKind, space: &dyn SpaceRead) {
+    if let Err(broken) = crate::check_invariants(kind, space).unwrap() {
+        panic!("{broken} ({kind})");
+    }
+}

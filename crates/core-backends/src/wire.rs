@@ -1,7 +1,7 @@
 //! Byte forms of commands, queries, replies and rows, written down once: a type's fields in order.
 //!
 //! Always: enums begin with their variant's number; lists and byte strings with a varint length that
-//! is checked against the bytes that are there; integers are varints, but where told otherwise.
+//! is checked against the bytes that are there (fuzz target `backend_shard`); integers are varints, but where told otherwise.
 //! Not here: what the forms mean (docs/formats/s3-rows.md).
 
 use crate::memory::{Carried, MemoryPage};

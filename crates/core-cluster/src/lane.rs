@@ -72,6 +72,8 @@ pub struct Lane {
     turns: u64,
     /// The replica whose invariants were walked last.
     walked: ClusterId,
+    /// The same of its backends' rows.
+    walked_rows: ClusterId,
     pub(crate) scrub: Scrub,
 }
 

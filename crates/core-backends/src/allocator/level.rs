@@ -1,6 +1,6 @@
 //! The world's format level (decision 0070): raised by one command, once every node on the list is up and serves it.
 //!
-//! Always: it only rises. A registration and a raise meet in the log's order, so either the raise sees the older build, or the older
+//! Always: it only rises (`tests.rs`; mutant `OldNodeIgnoredAtFinalize`). A registration and a raise meet in the log's order, so either the raise sees the older build, or the older
 //! build's registration is refused. Not here: how nodes hear of the level (core-node).
 
 use super::*;

@@ -12,7 +12,9 @@ fn run(space: &mut MapSpace, command: Command) -> Result<Reply, Refusal> {
     let bytes = command.to_bytes();
     assert_eq!(Command::from_bytes(bytes.clone()).unwrap(), command);
     validate(&bytes)?;
-    decode_reply(apply(at(), space, &bytes).unwrap())
+    let reply = apply(at(), space, &bytes).unwrap();
+    crate::testing::check(base_types::BackendKind::Allocator, space);
+    decode_reply(reply)
 }
 
 fn ask(space: &MapSpace, asked: Query) -> Result<Reply, Refusal> {

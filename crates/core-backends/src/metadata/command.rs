@@ -1,7 +1,7 @@
 //! Commands and queries of the `metadata` backend, with their byte forms (docs/formats/backend-metadata.md).
 //!
 //! Always: a decoded key or value is a slice of the command's own bytes; counts are checked against
-//! the bytes that are there before anything is allocated.
+//! the bytes that are there before anything is allocated (fuzz target `backend_metadata`).
 //! Not here: what a command does (`write.rs`, `partition.rs`), what a query finds (`scan.rs`).
 
 use crate::memory::{Carried, MemoryPage, CARRIED_MAX};

@@ -1,6 +1,6 @@
 //! The keys of the `metadata` space (drawn in docs/formats/backend-metadata.md).
 //!
-//! Always: one tag byte in front, so plain pairs, partitions' pairs and bookkeeping never mix; a
+//! Always: one tag byte in front, so plain pairs, partitions' pairs and bookkeeping never mix (`tests.rs`); a
 //! partition's parts are each one contiguous range.
 
 use base_types::PartitionId;
@@ -67,6 +67,16 @@ pub(super) fn records() -> (Bytes, Bytes) {
 /// Sequence → changed key.
 pub(super) fn change(partition: PartitionId, sequence: u64) -> Bytes {
     join(TAG_CHANGE, Some(partition), &sequence.to_be_bytes())
+}
+
+/// Which partition's a record, a pair or a change is.
+pub(super) fn partition_of(key: &[u8]) -> Option<PartitionId> {
+    key.get(1..PAIR_PREFIX_BYTES)?.try_into().ok().map(u16::from_be_bytes).map(PartitionId)
+}
+
+/// The sequence of a change.
+pub(super) fn sequence_of(key: &[u8]) -> Option<u64> {
+    key.get(PAIR_PREFIX_BYTES..)?.try_into().ok().map(u64::from_be_bytes)
 }
 
 /// All changes of a partition.

@@ -6,9 +6,10 @@
 //!   new owner   (none) ──PrepareImport──▶ Importing ──Activate──▶ Owned
 //!                                             └──AbortImport──▶ Dropping ──Release──▶ Released
 //!
-//! Always: an epoch that was given up in a cluster never comes back there (`Released` stays). A command that finds its
+//! Always: an epoch that was given up in a cluster never comes back there (`Released` stays; mutant `StaleEpochAccepted`). A command that finds its
 //! work done changes nothing and returns the state, so a mover may repeat every step. `Handover` is a compare-and-set
-//! on the dirty sequence: no write can fall between the last copy and the switch, even if the freeze expired.
+//! on the dirty sequence: no write can fall between the last copy and the switch, even if the freeze expired
+//! (mutants `HandoverOlderDirty`, `MoveWithoutFreeze`).
 //! Not here: pairs (`write.rs`, `scan.rs`), who calls these in which order (core-keyspace).
 
 use super::command::{ImportCursor, PartitionInfo, PartitionState, Scope, FREEZE_LEASE_MS_MAX};

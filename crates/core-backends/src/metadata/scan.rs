@@ -1,7 +1,7 @@
 //! Queries carried out: single keys, ordered pages over any partitions, and what a mover reads.
 //!
 //! Always: a page is the beginning of the ordered union of its scopes, cut by count or bytes but never
-//! empty where there is a pair; it costs about (limit × ln partitions) visits, not limit × partitions.
+//! empty where there is a pair (model in `tests.rs`; mutant `PageCutByBytesEnds`); it costs about (limit × ln partitions) visits, not limit × partitions.
 //! Not here: merging pages of several clusters (core-keyspace, scan.rs).
 
 use super::command::{

@@ -45,7 +45,9 @@ impl Space {
         validate(&bytes)?;
         let at =
             ApplyContext { life: base_types::Generation(1), index: LogIndex(1), position: 0, cluster_time_ms: now_ms };
-        decode_reply(apply(at, self, &bytes).expect("the space is whole"))
+        let reply = apply(at, self, &bytes).expect("the space is whole");
+        crate::testing::check(base_types::BackendKind::Metadata, self);
+        decode_reply(reply)
     }
 
     fn ask(&self, question: Query) -> Result<Reply, Refusal> {
@@ -76,6 +78,22 @@ fn put(scope: Scope, key: &str, value: &str) -> Command {
 
 fn code(result: Result<Reply, Refusal>) -> &'static str {
     result.expect_err("a refusal").code.as_str()
+}
+
+/// Each command is followed by a walk of all that is counted.
+#[test]
+pub(crate) fn counts_are_exact_whatever_a_moving_partition_takes() {
+    let mut space = Space::default();
+    let p = scope(3, 1);
+    let delete = |key| Command::Delete { scope: Some(p), key: text(key) };
+    space.run(0, Command::Adopt { scopes: vec![p] }).unwrap();
+    for command in [put(p, "a", "1"), put(p, "b", "1"), delete("b"), delete("b"), Command::BeginMove { scope: p }] {
+        space.run(0, command).unwrap();
+    }
+    for command in [put(p, "a", "2"), put(p, "c", "2"), put(p, "a", "3"), delete("a"), delete("a"), put(p, "d", "4")] {
+        space.run(0, command).unwrap();
+    }
+    assert_eq!(space.info(3).unwrap().keys, 2);
 }
 
 #[test]

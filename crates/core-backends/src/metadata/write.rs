@@ -1,8 +1,8 @@
 //! Commands carried out: pairs, the exact key counters, the record of what changed, imports, releases.
 //!
-//! Always: a command is checked whole before its first write, so a refused one changes nothing; the
-//! counter of a partition is the number of its pairs; a key that changes while its partition moves
-//! is in the change list once, at its last sequence.
+//! Always: a command is checked whole before its first write, so a refused one changes nothing (model in `tests.rs`);
+//! the counter of a partition is the number of its pairs (`invariants.rs`, mutant `MissingKeyCounted`); a key that changes while
+//! its partition moves is in the change list once, at its last sequence (mutant `ChangeListedTwice`).
 //! Not here: reads (`scan.rs`), which state allows what (`partition.rs`).
 
 use super::command::{Command, Expected, ImportCursor, PartitionState, Reply, Scope, ScopedStep};
@@ -181,7 +181,9 @@ impl Work<'_> {
                     "change sequence of a key in metadata partition {partition} is not 8 bytes long"
                 ))
             })?;
-            self.space.delete(keys::change(partition, u64::from_be_bytes(earlier)));
+            if !planted(Mutant::ChangeListedTwice) {
+                self.space.delete(keys::change(partition, u64::from_be_bytes(earlier)));
+            }
         }
         self.space.put(keys::change(partition, sequence), key.clone());
         self.space.put(changed, Bytes::copy_from_slice(&sequence.to_be_bytes()));

@@ -1,6 +1,7 @@
 //! Listings of uploads and parts.
 //!
-//! Always: uploads come by key and then in the order they began; a common prefix is passed over by one seek.
+//! Always: uploads come by key and then in the order they began; a common prefix is passed over by one seek
+//! (`tests.rs`; mutant `PartsPageRepeats`).
 
 use super::command::{Due, Query, Reply, UploadItem, UploadState, UPLOADS_PAGE_MAX};
 use super::{decode_part, decode_upload, keys, load, Outcome};

@@ -30,6 +30,7 @@ impl Bed {
             cluster_time_ms: self.now_ms,
         };
         let reply = apply(at, &mut self.space, &bytes).unwrap();
+        crate::testing::check(base_types::BackendKind::Multipart, &self.space);
         assert!(self.space.rows.keys().all(|key| key.last() != Some(&1)), "a row ends in \\x01");
         decode_reply(reply)
     }

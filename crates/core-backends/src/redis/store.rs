@@ -15,13 +15,14 @@
 //! deleting a key of a million elements is a few rows now and a sweep later. FLUSHDB moves on to the
 //! next epoch likewise. Each write sweeps at most `SWEEP_ROWS` rows and `EXPIRE_KEYS` expired keys.
 //!
-//! Always: an expired key is not there, whether or not it was swept; counts equal rows.
+//! Always: an expired key is not there, whether or not it was swept (twin in `tests.rs`); counts equal rows (`invariants.rs`).
 
 use super::{fail, Fail, WRONG_TYPE};
 use crate::contract::{corrupt_row, SpaceRead, SpaceWrite};
 use crate::rows::{key as row_key, key_number, page, prefix_end, prefix_page};
 use base_engine::{Direction, EngineError};
 use base_types::codec::{DecodeError, Reader, Writer};
+use base_types::mutant::{planted, Mutant};
 use base_types::KEY_BYTES_MAX;
 use bytes::Bytes;
 
@@ -31,13 +32,13 @@ const SWEEP_ROWS: usize = 64;
 const EXPIRE_KEYS: usize = 4;
 
 const STATE: u8 = b'S';
-const META: u8 = b'm';
-const SEQUENCE: u8 = b'q';
-const EXPIRY: u8 = b'x';
+pub(super) const META: u8 = b'm';
+pub(super) const SEQUENCE: u8 = b'q';
+pub(super) const EXPIRY: u8 = b'x';
 const ELEMENT: u8 = b'e';
 const ORDER: u8 = b'o';
-const GARBAGE: u8 = b'g';
-const GARBAGE_EPOCH: u8 = b'G';
+pub(super) const GARBAGE: u8 = b'g';
+pub(super) const GARBAGE_EPOCH: u8 = b'G';
 
 /// Where a list's first element goes: in the middle of what a position can be.
 pub(super) const LIST_MIDDLE: u64 = 1 << 63;
@@ -135,16 +136,16 @@ pub(super) const ELEMENT_AT: usize = 9;
 pub(super) const ORDER_AT: usize = 17;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct State {
-    epoch: u32,
+pub(super) struct State {
+    pub epoch: u32,
     next: u64,
-    keys: u64,
-    garbage: u64,
-    expiring: u64,
+    pub keys: u64,
+    pub garbage: u64,
+    pub expiring: u64,
 }
 
 impl State {
-    fn read(space: &dyn SpaceRead) -> Result<State, EngineError> {
+    pub fn read(space: &dyn SpaceRead) -> Result<State, EngineError> {
         let Some(row) = space.get(&[STATE])? else { return Ok(State::default()) };
         let mut input = Reader::new(row);
         let decoded = (|| {
@@ -278,7 +279,8 @@ impl<'s> Store<'s> {
 
     fn unindex(&mut self, key: &[u8], meta: &Meta) {
         if meta.indexed_ms != 0 {
-            self.state.expiring = self.state.expiring.saturating_sub(1);
+            let counted = planted(Mutant::ExpiringCounted);
+            self.state.expiring = self.state.expiring.saturating_sub(u64::from(!counted));
             self.space.delete(expiry_key(self.state.epoch, meta.indexed_ms, key));
         }
     }
@@ -398,6 +400,13 @@ impl<'s> Store<'s> {
         self.state.garbage -= 1;
         Ok(used)
     }
+}
+
+/// From where to where the rows of an epoch lie.
+pub(super) fn epoch_rows(tag: u8, epoch: u32) -> (Bytes, Bytes) {
+    let start = row_key(tag, &[&epoch.to_be_bytes()]);
+    let end = epoch.checked_add(1).map_or_else(|| row_key(tag + 1, &[]), |next| row_key(tag, &[&next.to_be_bytes()]));
+    (start, end)
 }
 
 fn meta_key(epoch: u32, key: &[u8]) -> Bytes {

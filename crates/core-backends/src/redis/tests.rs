@@ -15,7 +15,9 @@ fn run_words(space: &mut MapSpace, now: u64, argv: Vec<Bytes>) -> Result<Reply, 
     }
     validate(&bytes)?;
     let at = ApplyContext { life: base_types::Generation(1), index: LogIndex(1), position: 0, cluster_time_ms: now };
-    decode_reply(apply(at, space, &bytes).unwrap())
+    let reply = apply(at, space, &bytes).unwrap();
+    crate::testing::check(base_types::BackendKind::Redis, space);
+    decode_reply(reply)
 }
 
 fn show(reply: &Reply) -> String {
@@ -48,6 +50,21 @@ fn script(text: &str) {
         let (command, expected) = line.split_once(" -> ").unwrap();
         assert_eq!(run(&mut space, now, command), expected, "at {now}: {command}");
     }
+}
+
+/// Each command is followed by a walk of all that is counted.
+#[test]
+pub(crate) fn a_key_that_stays_is_not_among_those_that_expire() {
+    script(
+        "set a 1 px 100 -> OK
+        set b 2 px 100 -> OK
+        persist a -> 1
+        del b -> 1
+        set a 3 px 100 -> OK
+        set a 4 -> OK
+        @5000
+        get a -> '4'",
+    );
 }
 
 #[test]

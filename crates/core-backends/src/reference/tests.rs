@@ -8,7 +8,9 @@ fn run(space: &mut MapSpace, command: Command) -> Result<Reply, Refusal> {
     assert_eq!(Command::from_bytes(bytes.clone()).unwrap(), command);
     validate(&bytes)?;
     let at = ApplyContext { life: base_types::Generation(1), index: LogIndex(1), position: 0, cluster_time_ms: 77 };
-    decode_reply(apply(at, space, &bytes).unwrap())
+    let reply = apply(at, space, &bytes).unwrap();
+    crate::testing::check(base_types::BackendKind::Reference, space);
+    decode_reply(reply)
 }
 
 fn ask(space: &MapSpace, asked: Query) -> Reply {

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Always: a retry groups its keys otherwise when they have moved to other shards. So each key's own id is remembered,
-//! and splits and merges carry it along. Where one key of the rest is refused, the whole rest is.
+//! and splits and merges carry it along (mutant `DeletesOfManyForgotten`; `memory/tests.rs`). Where one key of the rest is refused, the whole rest is.
 //! Not here: how long ids are remembered (core-cluster, request_ids.rs), who makes them (core-s3, objects/delete_many.rs).
 
 use super::command::DELETE_EACH;

@@ -6,7 +6,7 @@
 //! write, where it holds nothing, and an empty shard takes those (`reshard.rs`, `narrow`; decision 0021).
 //!
 //! Always: no write of a key after [`Growth::top`] was ever applied here, so no such key has a row, a stamp, a token or
-//! a remembered request. All of it is a function of the commands and the cluster's time.
+//! a remembered request (mutants `NarrowForgetsImported`, `NarrowCutsGreatestKey`). All of it is a function of the commands and the cluster's time.
 //! Not here: who looks and plans (core-s3, reshard/maintenance.rs), the rows of sampled keys (`keys.rs`).
 
 use super::command::{Range, Totals};

@@ -4,7 +4,7 @@
 //! place in their order. So a row as of snapshot `p` is the history row with the smallest place at or after `p`. Where
 //! there is none, it is the row itself.
 //!
-//! Always: a space like any other, so listings and counts run on it unchanged; costs one seek more a
+//! Always: a space like any other, so listings and counts run on it unchanged (mutants `HistorySkipsOwn`, `SnapshotLosesTail`); costs one seek more a
 //! range, and one history row for each row changed since.
 //! Not here: writing history (`work.rs`), pinning (`reshard.rs`).
 

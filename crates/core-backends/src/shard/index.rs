@@ -15,7 +15,7 @@
 //! for each end, whatever the shard holds.
 //!
 //! Always: the first node of each level begins at the beginning; where a node begins one of the level
-//! below does; the sums are exact. Not here: what is counted (`work.rs`).
+//! below does (model in `tests/`); the sums are exact (`invariants.rs`, mutant `CountIgnoresOverwrite`). Not here: what is counted (`work.rs`).
 
 use super::command::Totals;
 use super::keys::{self, CURRENT, INDEX, VERSION};
@@ -26,6 +26,7 @@ use crate::rows::{prefix_end, successor};
 use crate::wire::wire_struct;
 use base_engine::{Direction, EngineError, KeyRange};
 use base_types::codec::Encode;
+use base_types::mutant::{planted, Mutant};
 use bytes::Bytes;
 use core::ops::ControlFlow;
 
@@ -242,7 +243,7 @@ fn split(work: &mut Work<'_>, level: u8, start: &Bytes, before: Node, node: Node
 
 /// Whether a planted bug makes the sums wrong on purpose; the tests then must find it elsewhere.
 fn mutants_count() -> bool {
-    base_types::mutant::planted(base_types::mutant::Mutant::CountIgnoresOverwrite)
+    planted(Mutant::CountIgnoresOverwrite)
 }
 
 /// The rows of one table in a span of positions.
@@ -339,7 +340,9 @@ fn grow(work: &mut Work<'_>) -> Result<(), EngineError> {
     let level = work.shard.height;
     if work.shard.top_nodes > TOP_NODES_MAX && level < HEIGHT_MAX {
         let nodes = cut_node(work.space, level, &Bytes::new(), None)?;
-        work.shard.top_nodes = nodes.len() as u32;
+        if !planted(Mutant::TopNodesCounted) {
+            work.shard.top_nodes = nodes.len() as u32;
+        }
         for (start, node) in nodes {
             set(work, level, &start, None, node)?;
         }
@@ -355,6 +358,25 @@ fn grow(work: &mut Work<'_>) -> Result<(), EngineError> {
         }
     }
     Ok(())
+}
+
+/// What a level's nodes sum up to, and how many there are.
+pub(super) fn sum_of_level(space: &dyn SpaceRead, level: u8) -> Result<(Totals, u64), EngineError> {
+    let (mut sum, mut nodes) = (Totals::default(), 0);
+    each_node(space, level, (&[], None), Direction::Forward, |_, node| {
+        (sum, nodes) = (sum.plus(&node.totals), nodes + 1);
+        ControlFlow::Continue(())
+    })?;
+    Ok((sum, nodes))
+}
+
+/// What the rows sum up to.
+pub(super) fn sum_of_rows(space: &dyn SpaceRead) -> Result<Totals, EngineError> {
+    let mut sum = Totals::default();
+    for table in [CURRENT, VERSION] {
+        each_row(space, table, &[], None, |_, totals| sum = sum.plus(&totals))?;
+    }
+    Ok(sum)
 }
 
 /// Everything before a position.

@@ -1,6 +1,6 @@
 //! The rows of a shard's space (docs/formats/s3-rows.md).
 //!
-//! Always: rows of one key stand together within a table, versions newest first; no row ends in `\x01`;
+//! Always: rows of one key stand together within a table, versions newest first; no row ends in `\x01` (`tests/bed.rs`);
 //! no row's key is the beginning of another's within its table.
 
 use super::command::Totals;

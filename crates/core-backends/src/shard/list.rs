@@ -4,7 +4,8 @@
 //! seeks in proportion to its lines, however many keys lie below a prefix. Objects are listed from rows of their own,
 //! so a page reads neither old versions nor delete markers nor data.
 //!
-//! Always: items come in byte order, none twice; `more` exactly if something follows in this shard.
+//! Always: items come in byte order, none twice; `more` exactly if something follows in this shard
+//! (model in `tests/`; mutants `PrefixSkipEatsKey`, `ListSkipsBoundary`).
 //! Not here: shards one after the other, tokens, XML (core-s3, door-s3).
 
 use super::command::{Item, ListStart, Listing, Range, Reply, LIST_BYTES_MAX, LIST_ITEMS_MAX};

@@ -1,8 +1,8 @@
 //! Versions put, deleted and changed, as S3 has it.
 //!
 //! Always: at most one of a key's versions is null. The current row exactly exists while the newest version is an
-//! object, and describes that version. A null row exactly exists while the null version is another one. A refused
-//! command has written nothing.
+//! object, and describes that version. A null row exactly exists while the null version is another one (model in
+//! `tests/`; mutant `MarkerHidesWrongVersion`). A refused command has written nothing.
 //! Not here: epochs and ranges (`state.rs`), what follows a changed row (`work.rs`).
 
 use super::command::{

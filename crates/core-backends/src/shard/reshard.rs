@@ -6,8 +6,8 @@
 //! switch in the bucket's map, `Drop`. A merge is the same with several sources and one target.
 //!
 //! Always: each step may come twice or late and then changes nothing it should not; `CutOver` succeeds
-//! only if nothing was written since the feed the targets have, and both sides sum up to the same;
-//! an import is a compare-and-set on its cursor.
+//! only if nothing was written since the feed the targets have, and both sides sum up to the same
+//! (mutants `CutOverBeforeEqual`, `SumKeepsOldRow`); an import is a compare-and-set on its cursor (mutant `ImportNotCompared`).
 //! Not here: in which order a flow resumes after a crash (`shard_reference/flow.rs`).
 
 use super::command::{

@@ -11,8 +11,8 @@
 //! Serving → Serving, narrower and of the next epoch (`Narrow`): what was behind its keys is another's.
 //! Serving ⇄ Closed (`Close`, `Reopen`): empty, while the bucket is being deleted.
 //!
-//! Always: an epoch given up never serves again; a freeze is a promise for a time, and what relies on
-//! it (`CutOver`, `PinCommit`) finds out whether it was kept.
+//! Always: an epoch given up never serves again (mutants `ShardStaleEpochAccepted`, `GivenAwayTaken`); a freeze is a promise for a time, and what relies on
+//! it (`CutOver`, `PinCommit`) finds out whether it was kept (mutant `PinCommitsPastWrite`).
 //! Not here: rows (`work.rs`).
 
 use super::command::{ImportCursor, Peer, PinInfo, Range, RangeDigest, ShardInfo, ShardState, Totals};
@@ -177,6 +177,12 @@ impl Shard {
     fn is_in(&self, states: &[ShardState]) -> bool {
         let given_away = self.state == ShardState::Retired && states == SERVING;
         states.contains(&self.state) || given_away && planted(Mutant::GivenAwayTaken)
+    }
+
+    /// Whether its rows go, a part at a time: they are not what is counted any more.
+    pub fn is_being_dropped(&self) -> bool {
+        let begun = self.cursors.first().is_some_and(|cursor| !cursor.after.is_empty());
+        self.state == ShardState::Dropped || (self.state == ShardState::Retired && begun)
     }
 
     /// Whether a split's writes are doubled now.

@@ -2,7 +2,8 @@
 //! split, the digests, the count index and the totals.
 //!
 //! Always: every change of a key's row goes through `put` or `delete` here, so nothing that follows can
-//! be forgotten in one place; the record is written once, by `finish`.
+//! be forgotten in one place (`invariants.rs`; mutants `CountIgnoresOverwrite`, `DoubledWriteLost`, `SnapshotSeesLater`); the record
+//! is written once, by `finish`.
 //! Not here: which rows a command changes (`objects.rs`, `reshard.rs`), the index's shape (`index.rs`).
 
 use super::command::{Totals, STEP_ROWS_MAX};
@@ -226,7 +227,8 @@ impl<'a> Work<'a> {
         let Some(after) = self.shard.sweep.clone() else { return Ok(false) };
         let oldest = self.shard.pins.iter().map(|pin| pin.ordinal).min().unwrap_or(u32::MAX);
         let (dead, cursor) = dead_history(self.space, &after, oldest, limit.min(STEP_ROWS_MAX as usize))?;
-        self.shard.history_rows = self.shard.history_rows.saturating_sub(dead.len() as u64);
+        let gone = if planted(Mutant::SweptHistoryCounted) { 0 } else { dead.len() as u64 };
+        self.shard.history_rows = self.shard.history_rows.saturating_sub(gone);
         dead.into_iter().for_each(|key| self.space.delete(key));
         self.shard.sweep = cursor;
         Ok(self.shard.sweep.is_some())

@@ -38,6 +38,7 @@ impl Bucket {
             cluster_time_ms: self.now_ms,
         };
         let reply = apply(at, &mut self.map, &bytes).unwrap();
+        crate::testing::check(base_types::BackendKind::ShardReference, &self.map);
         assert!(self.map.rows.keys().all(|key| key.last() != Some(&1)));
         self.check_map();
         decode_reply(reply)

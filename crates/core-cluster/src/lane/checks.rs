@@ -2,10 +2,10 @@
 //!
 //! Always (asserted here): bytes of overlays, snapshots going out and readies that wait for the log are those of the replicas;
 //! who is awake is ticked; a flush knows who is dirty.
-//! Not here: what holds of one replica (`invariants.rs`).
+//! Not here: what holds of one replica (`invariants.rs`) and of its backends' rows (core-backends).
 
 use crate::lane::Lane;
-use crate::replica::invariants::walk_replica;
+use crate::replica::invariants::{walk_replica, walk_rows};
 use base_types::holds;
 use base_types::invariant::{Broken, THOROUGH};
 use base_types::ClusterId;
@@ -15,6 +15,8 @@ use std::ops::Bound;
 /// In so many turns one replica is walked, each in its turn, and the lane's sums are made: the simulator stays as fast
 /// as it is within a tenth.
 const WALK_EVERY_TURNS: u64 = if cfg!(test) { 4 } else { 512 };
+/// In so many turns the rows of one replica's backends are walked, each in its turn.
+const WALK_ROWS_EVERY_TURNS: u64 = if cfg!(test) { 16 } else { 4096 };
 /// In so many turns the log is walked.
 const WALK_LOG_EVERY_TURNS: u64 = if cfg!(test) { 16 } else { 8192 };
 
@@ -29,10 +31,19 @@ pub(super) fn walk_a_part(lane: &mut Lane) {
 /// # Errors
 /// The first invariant that does not hold.
 fn walk(lane: &mut Lane) -> Result<(), Broken> {
-    let next = lane.replicas.range((Bound::Excluded(lane.walked), Bound::Unbounded)).next();
-    if let Some((cluster, replica)) = next.or_else(|| lane.replicas.iter().next()) {
+    let next_after = |last| {
+        let next = lane.replicas.range((Bound::Excluded(last), Bound::Unbounded)).next();
+        next.or_else(|| lane.replicas.iter().next())
+    };
+    if let Some((cluster, replica)) = next_after(lane.walked) {
         walk_replica(replica)?;
         lane.walked = *cluster;
+    }
+    if let Some((cluster, replica)) =
+        next_after(lane.walked_rows).filter(|_| lane.turns.is_multiple_of(WALK_ROWS_EVERY_TURNS))
+    {
+        walk_rows(replica)?;
+        lane.walked_rows = *cluster;
     }
     if lane.turns.is_multiple_of(WALK_LOG_EVERY_TURNS) {
         lane.context.log.borrow().check_invariants()?;

@@ -127,6 +127,7 @@ impl Lane {
             ticks: 0,
             turns: 0,
             walked: ClusterId(0),
+            walked_rows: ClusterId(0),
             scrub: Scrub::default(),
         };
         let (rate, round_ms) = (lane.context.config.scrub_bytes_per_second, lane.context.config.scrub_round_ms);

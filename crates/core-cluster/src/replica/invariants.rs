@@ -10,8 +10,10 @@
 use crate::context::LaneContext;
 use crate::meta::FIRST_INDEX;
 use crate::replica::Replica;
+use crate::storage::overlay::BackendView;
 use base_types::holds;
 use base_types::invariant::{Broken, THOROUGH};
+use base_types::BackendKind;
 use core_raft::Role;
 
 /// Checks after a turn, in every build: nothing is walked.
@@ -55,6 +57,21 @@ pub fn walk_replica(replica: &Replica) -> Result<(), Broken> {
     let (found, counted) = (replica.overlay.walked_bytes(), replica.overlay.bytes());
     holds!(found == counted, "the overlay holds {found} bytes, and {counted} are counted");
     replica.request_ids.check_invariants()
+}
+
+/// The same of the rows of its backends. What its engine cannot read is damage, and mended elsewhere.
+///
+/// # Errors
+/// The invariant that does not hold.
+pub fn walk_rows(replica: &Replica) -> Result<(), Broken> {
+    let settled = !replica.blank && replica.damaged.is_none() && !replica.is_quarantined() && !replica.has_damage();
+    let backends = BackendKind::ALL.into_iter().filter(|backend| settled && replica.spec.name.has(*backend));
+    for backend in backends {
+        let space = BackendView { view: replica.view(), backend: backend as u8 };
+        let checked = replica.overlay.unnoted(|| core_backends::check_invariants(backend, &space));
+        checked.unwrap_or(Ok(()))?;
+    }
+    Ok(())
 }
 
 /// Checks a replica that has had its turn, and acts on what is found.

@@ -158,6 +158,15 @@ impl Overlay {
         self.loss_seen.take()
     }
 
+    /// Reads what is only checked: the damage that it meets is not noted, and nothing follows from it.
+    pub fn unnoted<T>(&self, read: impl FnOnce() -> T) -> T {
+        let (seen, lost) = (self.damage_seen.borrow().clone(), self.loss_seen.get());
+        let done = read();
+        self.damage_seen.replace(seen);
+        self.loss_seen.set(lost);
+        done
+    }
+
     /// Whether a key is here, or its tombstone: the engine's value of it counts no more.
     pub fn holds(&self, key: &[u8]) -> bool {
         self.lookup(key).is_some()

@@ -2,8 +2,13 @@
 //! so: cargo test -p core-backends --features mutants -- --ignored
 
 use super::{listing, model, narrow, objects, snapshot, split};
+use crate::{metadata::tests as metadata, redis::tests as redis, shard_reference::tests as shard_reference};
 use base_types::mutant::{plant, Mutant};
 use std::panic::catch_unwind;
+use std::sync::Mutex;
+
+/// One bug at a time.
+static PLANTED: Mutex<()> = Mutex::new(());
 
 /// Whether one of the tests fails.
 fn noticed(tests: &[fn()]) -> bool {
@@ -13,6 +18,7 @@ fn noticed(tests: &[fn()]) -> bool {
 #[test]
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_is_noticed() {
+    let _alone = PLANTED.lock().unwrap_or_else(|held| held.into_inner());
     let tests: [fn(); 22] = [
         split::stale_epochs_and_foreign_keys_are_redirected,
         split::a_cut_over_before_all_is_equal_is_refused,
@@ -72,4 +78,28 @@ fn every_planted_bug_is_noticed() {
         assert!(killed, "{mutant:?} goes unnoticed");
     }
     crate::versioned::tests::mutants::hunt();
+}
+
+/// Bugs that change no answer for a long while: what a backend counts is not what it has. Each breaks an invariant.
+#[test]
+#[ignore = "plants bugs for the whole process"]
+fn broken_counts_break_an_invariant() {
+    let _alone = PLANTED.lock().unwrap_or_else(|held| held.into_inner());
+    let here: [(Mutant, fn()); 7] = [
+        (Mutant::MissingKeyCounted, metadata::counts_are_exact_whatever_a_moving_partition_takes),
+        (Mutant::ChangeListedTwice, metadata::counts_are_exact_whatever_a_moving_partition_takes),
+        (Mutant::ExpiringCounted, redis::a_key_that_stays_is_not_among_those_that_expire),
+        (Mutant::SweptHistoryCounted, snapshot::an_idle_shard_is_swept_by_command),
+        (Mutant::TopNodesCounted, model::a_bucket_that_never_had_versions),
+        (Mutant::CountIgnoresOverwrite, objects::a_put_is_held_to_its_bounds_by_what_is_there_at_that_command),
+        (Mutant::FlowsCounted, shard_reference::flows_come_to_their_end_whatever_their_runners_do),
+    ];
+    for (mutant, test) in here {
+        assert!(catch_unwind(test).is_ok(), "the test of {mutant:?} fails without a bug");
+        plant(mutant);
+        let found = catch_unwind(test).err();
+        plant(Mutant::None);
+        let text = found.as_ref().and_then(|payload| payload.downcast_ref::<String>());
+        assert!(text.is_some_and(|text| text.starts_with("broken invariant")), "{mutant:?} breaks none: {text:?}");
+    }
 }
