@@ -6,13 +6,14 @@
 //! After its end, or its deadline's, `cleanup` may name another that takes back what it leaves.
 //!
 //! Always: a planner sees no time but `PlanContext::now`, no chance but `PlanContext::random`; every
-//! call gets exactly one result; calls are numbered in the order they were asked for, from 0, over
+//! call gets exactly one result (core-node `plan_runner/invariants.rs`, mutant `AnsweredCallsOut`); calls are numbered in the order they were asked for, from 0, over
 //! the planner's whole life, and their results may come in any order. `Step::Calls(vec![])` waits
 //! for results that are still out.
 //! Not here: retries, leaders, redirects, request ids (the router does them for each call).
 
 use crate::random::Random;
 use base_types::action::{Failure, Level, Response};
+use base_types::invariant::Broken;
 use base_types::{
     BackendKind, ClusterName, Generation, NodeId, OrderedAt, ReadConsistency, RequestId, Tick, WriteConsistency,
 };
@@ -143,6 +144,13 @@ pub trait Planner<S = ()>: Send {
     fn on_result(&mut self, context: &mut PlanContext<'_, S>, index: usize, result: CallResult) -> Step;
     /// A `Wait` is over.
     fn on_wake(&mut self, context: &mut PlanContext<'_, S>) -> Step;
+    /// Whether what it keeps is as it must be, checked after each step.
+    ///
+    /// # Errors
+    /// The first invariant that does not hold.
+    fn check_invariants(&self) -> Result<(), Broken> {
+        Ok(())
+    }
     /// What takes back what it leaves that nobody needs: asked once it has ended, well, ill or at its deadline, and
     /// carried out after its answer, if at all. What must not be left is to be found by somebody else as well.
     fn cleanup(&mut self) -> Option<Box<dyn Planner<S>>> {

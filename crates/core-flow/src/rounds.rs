@@ -1,11 +1,13 @@
 //! Planners that work in rounds: all calls of a round are answered before the next is thought of.
 //!
-//! Always: `next` gets the answers in the order of the calls; after a wait it gets none.
+//! Always: `next` gets the answers in the order of the calls; after a wait it gets none (`tests` below; `check_invariants`: no
+//! round is over and the next not begun).
 //! Not here: what is asked (each planner), retries within a call (the router).
 
 use crate::{Call, CallResult, PlanContext, Planner, Step};
 use base_types::action::{ActionResult, Answer, Failure, Response};
-use base_types::{ErrorCode, OrderedAt, Refusal};
+use base_types::invariant::Broken;
+use base_types::{holds, ErrorCode, OrderedAt, Refusal};
 use core::time::Duration;
 
 /// The first pause after a failed round; doubled for each further one up to the second.
@@ -18,6 +20,13 @@ pub trait Rounds<S = ()>: Send {
     fn name(&self) -> &'static str;
     /// The next round, given the answers of the last (none at the start and after a wait).
     fn next(&mut self, context: &mut PlanContext<'_, S>, answers: Vec<CallResult>) -> Step;
+    /// As of a [`Planner`].
+    ///
+    /// # Errors
+    /// The first invariant that does not hold.
+    fn check_invariants(&self) -> Result<(), Broken> {
+        Ok(())
+    }
     /// As of a [`Planner`].
     fn cleanup(&mut self) -> Option<Box<dyn Planner<S>>> {
         None
@@ -73,6 +82,12 @@ impl<S, R: Rounds<S>> Planner<S> for InRounds<R> {
 
     fn on_wake(&mut self, context: &mut PlanContext<'_, S>) -> Step {
         self.turn(context, Vec::new())
+    }
+
+    fn check_invariants(&self) -> Result<(), Broken> {
+        let over = !self.answers.is_empty() && self.answers.iter().all(Option::is_some);
+        holds!(!over, "all calls of a round of {} are answered, and the next has not begun", self.rounds.name());
+        self.rounds.check_invariants()
     }
 
     fn cleanup(&mut self) -> Option<Box<dyn Planner<S>>> {

@@ -48,6 +48,9 @@ macro_rules! planner_in_rounds {
             fn on_wake(&mut self, context: &mut PlanContext<'_>) -> core_flow::Step {
                 core_flow::Planner::on_wake(&mut self.0, context)
             }
+            fn check_invariants(&self) -> Result<(), base_types::invariant::Broken> {
+                core_flow::Planner::check_invariants(&self.0)
+            }
         }
     };
 }

@@ -3,8 +3,8 @@
 //! Range keyspaces: the partitions in order, those of one cluster that follow each other in one call,
 //! only those that can hold an answer. Hash keyspaces: every cluster at once, pages merged by key.
 //!
-//! Always: a page ascends (or descends) strictly, misses nothing between its first and last key, and
-//! never holds a key twice, for each cluster answers only for partitions it owns at the epoch asked
+//! Always: a page ascends (or descends) strictly (`check_invariants`), misses nothing between its first and last key, and
+//! never holds a key twice (model in `tests.rs`; mutant `BackwardScanLeavesPart`), for each cluster answers only for partitions it owns at the epoch asked
 //! for. A page may be shorter than the limit where `next` says that there is more.
 //! Not one instant: clusters are read one after the other or side by side.
 
@@ -14,8 +14,11 @@ use crate::map::{retry_of, unknown_keyspace, KeyspaceMap, Retry};
 use crate::scan_request::ScanRequest;
 use crate::store;
 use base_types::action::{ActionResult, Failure, Level, Partitioning};
+use base_types::invariant::{Broken, THOROUGH};
 use base_types::mutant::{planted, Mutant};
-use base_types::{ClusterName, ErrorCode, OrderedAt, PartitionId, ReadConsistency, Refusal, SCAN_PAGE_BYTES_MAX};
+use base_types::{
+    holds, ClusterName, ErrorCode, OrderedAt, PartitionId, ReadConsistency, Refusal, SCAN_PAGE_BYTES_MAX,
+};
 use bytes::Bytes;
 use core_backends::metadata::{Reply, ScanScopes, Scope};
 use core_flow::rounds::{one, only, pause, refuse, respond, InRounds, Rounds};
@@ -122,6 +125,14 @@ impl Rounds<KeyspaceNews> for Scan {
             Ok(pages) => self.merge(pages),
             Err(failure) => self.failed(context, failure),
         }
+    }
+
+    fn check_invariants(&self) -> Result<(), Broken> {
+        let found = self.found.len();
+        let follows =
+            |pair: &[(Bytes, Bytes)]| (pair[0].0 < pair[1].0) != self.request.reverse && pair[0].0 != pair[1].0;
+        holds!(!THOROUGH || self.found.windows(2).all(follows), "{found} keys of a scan's page are not in order");
+        Ok(())
     }
 }
 

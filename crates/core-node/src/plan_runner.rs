@@ -2,7 +2,9 @@
 //!
 //! Always: a plan is never entered while it runs (results wait in a queue); at most `PLANS_MAX` plans
 //! and `CALLS_OUT_MAX` calls of each; a call ends within `CALL_TIMEOUT` or the plan's deadline.
-//! Not here: what plans do (keyspace, flows).
+//! Not here: what plans do (keyspace, flows), what else always holds (`plan_runner/invariants.rs`).
+
+mod invariants;
 
 use crate::context::{CoreContext, Turn};
 use crate::flows::config::is_config_cluster;
@@ -15,6 +17,8 @@ use crate::routing::Routing;
 use crate::timers::TimerKey;
 use base_types::access::Authority;
 use base_types::action::{Failure, Response};
+use base_types::invariant::THOROUGH;
+use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
 use base_types::{ClusterId, ClusterName, ErrorCode, NodeId, Refusal, Survivor, Tick, Ticket};
 use core::time::Duration;
@@ -202,6 +206,7 @@ pub struct PlanRunner {
     ended: VecDeque<PlanEnded>,
     /// Documents that the sweep over keyspaces has seen so far.
     swept: Vec<DocumentNews>,
+    turns: u64,
 }
 
 impl PlanRunner {
@@ -216,6 +221,7 @@ impl PlanRunner {
             results: VecDeque::new(),
             ended: VecDeque::new(),
             swept: Vec::new(),
+            turns: 0,
         }
     }
 
@@ -375,6 +381,16 @@ impl PlanRunner {
             }
             Step::Done(response) => self.end_plan(turn, number, response),
         }
+        self.check_plan(turn, number);
+    }
+
+    /// A plan that is not as it must be ends, rather than to wait for ever.
+    fn check_plan(&mut self, turn: &mut Turn<'_>, number: u64) {
+        let Some(Err(broken)) = self.list.get(&number).map(Plan::check_invariants) else { return };
+        if THOROUGH {
+            panic!("{broken} (plan {number})");
+        }
+        self.end_plan(turn, number, Err(failures::internal(broken.to_string())));
     }
 
     fn rearm_plan(&mut self, core: &mut CoreContext, number: u64) {
@@ -445,7 +461,11 @@ impl PlanRunner {
     /// Hands the next waiting result to its plan. Whether there was one.
     pub fn deliver_result(&mut self, turn: &mut Turn<'_>) -> bool {
         let Some((number, index, result)) = self.results.pop_front() else { return false };
-        let expected = self.list.get_mut(&number).is_some_and(|plan| plan.out.remove(&index));
+        let answered = |plan: &mut Plan| match planted(Mutant::AnsweredCallsOut) {
+            true => plan.out.contains(&index),
+            false => plan.out.remove(&index),
+        };
+        let expected = self.list.get_mut(&number).is_some_and(answered);
         if expected {
             self.enter_plan(turn, number, Entry::Result(index, result));
         }
@@ -582,7 +602,8 @@ impl PlanRunner {
     }
 
     fn end_order(&mut self, core: &mut CoreContext, number: u64, result: CallResult) {
-        if let Some(order) = self.orders.remove(&number) {
+        let kept = self.orders.get(&number).filter(|_| planted(Mutant::EndedOrdersKept)).cloned();
+        if let Some(order) = kept.or_else(|| self.orders.remove(&number)) {
             core.cancel_timer(TimerKey::Order(number), order.timer);
             self.results.push_back((order.plan, order.index, result));
         }

@@ -164,6 +164,14 @@ impl Routing {
         self.operations.len()
     }
 
+    /// The calls of plans that operations carry out.
+    pub fn calls_of_plans(&self) -> impl Iterator<Item = (u64, usize)> + '_ {
+        self.operations.values().filter_map(|operation| match operation.owner {
+            Owner::Plan { plan, index } => Some((plan, index)),
+            _ => None,
+        })
+    }
+
     /// Routes remembered.
     pub fn routes_cached(&self) -> usize {
         self.routes.len()

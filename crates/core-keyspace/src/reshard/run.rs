@@ -25,8 +25,9 @@ use crate::family::{planner_in_rounds, KeyspaceNews, PlanContext};
 use crate::map::unknown_keyspace;
 use crate::store;
 use base_types::action::{ActionResult, Failure};
+use base_types::invariant::Broken;
 use base_types::mutant::{planted, Mutant};
-use base_types::{ErrorCode, ReadConsistency, Refusal};
+use base_types::{holds, ErrorCode, ReadConsistency, Refusal};
 use bytes::Bytes;
 use core_backends::memory::{in_commands, MemoryPage};
 use core_backends::metadata::{
@@ -213,6 +214,13 @@ impl Rounds<KeyspaceNews> for Run {
             Ok(step) => step,
             Err(failure) => self.again(context, failure),
         }
+    }
+
+    fn check_invariants(&self) -> Result<(), Broken> {
+        let known = self.old.is_some() || self.new.is_some();
+        holds!(!known || self.document.is_some(), "a reshard knows where a partition stands, and not which");
+        holds!(self.tries <= TRIES_MAX, "a reshard has tried {} times", self.tries);
+        Ok(())
     }
 }
 

@@ -115,6 +115,7 @@ impl NodeState {
                 break;
             }
         }
+        self.runner.walk_at_times();
         turn.core.flush(turn.effects);
         if turn.core.config().superseded_by > 0 || !membership::format_level::serves(turn.core) {
             // Neither votes nor entries nor answers of a life that is over, nor of a build that is too old.

@@ -35,7 +35,7 @@ fn a_cluster_made_again_is_another_one() {
 }
 
 #[test]
-fn members_are_added_removed_and_told() {
+pub fn members_are_added_removed_and_told() {
     let mut world = World::new(&["fr-par", "fr-par", "fr-par", "fr-par"], 3, 1);
     world.ready();
     let name = world.create(1, "metadata@users", "size=3");

@@ -41,3 +41,18 @@ fn every_planted_bug_of_a_flow_is_noticed() {
         assert!(killed, "{mutant:?} goes unnoticed");
     }
 }
+
+/// Bugs that change no answer: what a core keeps of its plans is not what is under way.
+#[test]
+#[ignore = "plants bugs for the whole process"]
+fn planted_bugs_of_plans_break_an_invariant() {
+    for mutant in [Mutant::AnsweredCallsOut, Mutant::EndedOrdersKept] {
+        let test: fn() = clusters::members_are_added_removed_and_told;
+        assert!(catch_unwind(test).is_ok(), "the test of {mutant:?} fails without a bug");
+        plant(mutant);
+        let found = catch_unwind(test).err();
+        plant(Mutant::None);
+        let text = found.as_ref().and_then(|payload| payload.downcast_ref::<String>());
+        assert!(text.is_some_and(|text| text.starts_with("broken invariant")), "{mutant:?} breaks none: {text:?}");
+    }
+}

@@ -61,6 +61,10 @@ impl Planner<S3State> for OwnerCheck {
         self.enter(context, |planner, context| planner.on_wake(context))
     }
 
+    fn check_invariants(&self) -> Result<(), base_types::invariant::Broken> {
+        self.planner.check_invariants()
+    }
+
     fn cleanup(&mut self) -> Option<Box<S3Planner>> {
         self.planner.cleanup()
     }

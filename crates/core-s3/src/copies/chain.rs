@@ -76,6 +76,10 @@ impl Planner<S3State> for Chain {
         self.on_step(context, step)
     }
 
+    fn check_invariants(&self) -> Result<(), base_types::invariant::Broken> {
+        self.planner.check_invariants()
+    }
+
     /// Of the one that ran last: what the first did, the second is made of.
     fn cleanup(&mut self) -> Option<Box<S3Planner>> {
         self.planner.cleanup()
