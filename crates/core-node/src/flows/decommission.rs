@@ -8,15 +8,15 @@
 //! loses nothing. None are left when no record lists the node, which is what `forget` reads, and the node itself
 //! reports no replica, which is what `status` shows. Not here: the moves.
 
-use super::confused;
 use super::members::level_zero_rule;
+use super::{about_node, confused};
 use crate::flows::config::is_config_cluster;
 use base_types::action::{ActionResult, Answer, DecommissionInfo};
 use base_types::codec::Encode;
 use base_types::{BackendKind, ClusterName, ErrorCode, NodeId, OrderedAt, ReadConsistency, Refusal};
 use core_backends::allocator::{Command, Query, Reply};
 use core_backends::reference::{self, ClusterRecord, LIST_PAGE_MAX};
-use core_cluster::api::{AdminCommand, Member};
+use core_cluster::api::Member;
 use core_flow::{decode_call, reference_query, Call, CallReply, CallResult, PlanContext, Planner, Step};
 use core_placement::NodeRecord;
 use std::collections::BTreeSet;
@@ -81,14 +81,10 @@ impl DecommissionFlow {
                 if !self.draining {
                     return self.mark();
                 }
-                let region = ClusterName::regional(&record.labels.region).ok();
-                self.level_zero = region.into_iter().chain([ClusterName::world()]).collect();
+                self.level_zero = about_node::level_zero(&record);
                 self.next_level_zero()
             }
-            Ok((Reply::Node { record: None }, _)) => {
-                let message = format!("node {} is not known; `hive ctl nodes` lists those that are", self.node);
-                Step::Done(Err(Refusal::new(ErrorCode::UnknownNode, message).into()))
-            }
+            Ok((Reply::Node { record: None }, _)) => about_node::refuse_unknown(self.node),
             Ok(_) => Step::Done(confused("decommission")),
             Err(failure) => Step::Done(Err(failure)),
         }
@@ -96,10 +92,7 @@ impl DecommissionFlow {
 
     fn next_level_zero(&mut self) -> Step {
         self.stage = Stage::LevelZero;
-        match self.level_zero.last() {
-            Some(name) => Step::Calls(vec![Call::Admin { cluster: name.clone(), command: AdminCommand::Describe }]),
-            None => self.list(None),
-        }
+        about_node::describe_last(&self.level_zero).unwrap_or_else(|| self.list(None))
     }
 
     fn on_level_zero(&mut self, result: CallResult) -> Step {
@@ -240,12 +233,7 @@ impl Planner for DecommissionFlow {
     }
 
     fn start(&mut self, _: &mut PlanContext<'_>) -> Step {
-        Step::Calls(vec![Call::Read {
-            cluster: ClusterName::world(),
-            backend: BackendKind::Allocator,
-            query: Query::Node { node: self.node }.to_bytes(),
-            consistency: Some(ReadConsistency::Strong),
-        }])
+        about_node::read_record(self.node)
     }
 
     fn on_result(&mut self, _: &mut PlanContext<'_>, _: usize, result: CallResult) -> Step {

@@ -6,13 +6,12 @@
 //! nobody. A node that comes back all the same is a new one. Not here: how the node map learns of it (registry.rs),
 //! emptying a node (decommission.rs, rebalance.rs).
 
-use super::confused;
+use super::{about_node, confused};
 use base_types::action::{ActionResult, Answer};
 use base_types::codec::Encode;
-use base_types::{BackendKind, ClusterName, ErrorCode, NodeId, OrderedAt, ReadConsistency, Refusal};
-use core_backends::allocator::{Command, Query, Reply};
+use base_types::{BackendKind, ClusterName, ErrorCode, NodeId, OrderedAt, Refusal};
+use core_backends::allocator::{Command, Reply};
 use core_backends::reference::{self, ClusterState, LIST_PAGE_MAX};
-use core_cluster::api::AdminCommand;
 use core_flow::{decode_call, reference_query, Call, CallReply, CallResult, PlanContext, Planner, Step};
 
 enum Stage {
@@ -51,14 +50,10 @@ impl ForgetFlow {
                 self.refuse(format!("it is up; empty it with `hive ctl decommission {id}`, then stop it"))
             }
             Ok((Reply::Node { record: Some(record) }, _)) => {
-                let region = ClusterName::regional(&record.labels.region).ok();
-                self.level_zero = region.into_iter().chain([ClusterName::world()]).collect();
+                self.level_zero = about_node::level_zero(&record);
                 self.next_level_zero()
             }
-            Ok((Reply::Node { record: None }, _)) => {
-                let message = format!("node {} is not known; `hive ctl nodes` lists those that are", self.node);
-                Step::Done(Err(Refusal::new(ErrorCode::UnknownNode, message).into()))
-            }
+            Ok((Reply::Node { record: None }, _)) => about_node::refuse_unknown(self.node),
             Ok(_) => Step::Done(confused("forget")),
             Err(failure) => Step::Done(Err(failure)),
         }
@@ -66,10 +61,7 @@ impl ForgetFlow {
 
     fn next_level_zero(&mut self) -> Step {
         self.stage = Stage::LevelZero;
-        match self.level_zero.last() {
-            Some(name) => Step::Calls(vec![Call::Admin { cluster: name.clone(), command: AdminCommand::Describe }]),
-            None => self.list(None),
-        }
+        about_node::describe_last(&self.level_zero).unwrap_or_else(|| self.list(None))
     }
 
     fn on_level_zero(&mut self, result: CallResult) -> Step {
@@ -154,12 +146,7 @@ impl Planner for ForgetFlow {
     }
 
     fn start(&mut self, _: &mut PlanContext<'_>) -> Step {
-        Step::Calls(vec![Call::Read {
-            cluster: ClusterName::world(),
-            backend: BackendKind::Allocator,
-            query: Query::Node { node: self.node }.to_bytes(),
-            consistency: Some(ReadConsistency::Strong),
-        }])
+        about_node::read_record(self.node)
     }
 
     fn on_result(&mut self, _: &mut PlanContext<'_>, _: usize, result: CallResult) -> Step {

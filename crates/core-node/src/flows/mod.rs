@@ -1,6 +1,7 @@
 //! Multi-step operations on clusters, as planners. Each may be run again from any point: every step
 //! is idempotent, and what is unfinished is found in `reference` (flow_recovery.rs).
 
+mod about_node;
 pub mod config;
 pub mod copy;
 pub mod create;
