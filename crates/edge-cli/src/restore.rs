@@ -1,6 +1,6 @@
 //! `hive restore`: a node's data directory out of what an object store holds.
 //!
-//! Not here: how (edge-node, `rebirth.rs`).
+//! Not here: how (edge-node, `restore.rs`).
 
 use crate::arguments::RestoreArguments;
 use crate::failure::Failure;
@@ -8,7 +8,7 @@ use crate::failure::Failure;
 /// Makes the directory, or lists whose data is there.
 #[cfg(feature = "engine-object")]
 pub fn run(arguments: &RestoreArguments) -> Result<(), Failure> {
-    use edge_node::rebirth::{look, restore, Plan};
+    use edge_node::restore::{look, restore, Plan};
     let options = arguments.place.options.iter().cloned().collect();
     if arguments.list {
         let found = look(&arguments.place.from, &options).map_err(Failure::refused)?;
@@ -44,7 +44,7 @@ pub fn run(arguments: &RestoreArguments) -> Result<(), Failure> {
 }
 
 #[cfg(feature = "engine-object")]
-fn list(json: bool, found: &[(edge_node::data::Origin, edge_node::rebirth::Held)]) -> Result<(), Failure> {
+fn list(json: bool, found: &[(edge_node::data::Origin, edge_node::restore::Held)]) -> Result<(), Failure> {
     for (origin, held) in found {
         match json {
             true => println!(

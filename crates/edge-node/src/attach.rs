@@ -11,7 +11,7 @@
 
 use crate::data::{Origin, FORMAT};
 pub use crate::http::attached::serve;
-use crate::rebirth::{choose, look, Which};
+use crate::restore::{choose, look, Which};
 use base_engine::{EngineError, EngineRead};
 use base_types::action::{Action, ActionResult, Answer, Response, StatusInfo};
 use base_types::{BackendKind, ClusterName, ErrorCode, Refusal, SpaceId};

@@ -38,9 +38,9 @@ mod node;
 mod peers;
 pub mod private;
 mod quiet;
-#[cfg(feature = "engine-object")]
-pub mod rebirth;
 mod remembered;
+#[cfg(feature = "engine-object")]
+pub mod restore;
 mod s3;
 mod sync;
 #[cfg(test)]

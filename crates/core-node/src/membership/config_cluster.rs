@@ -143,7 +143,7 @@ impl ConfigCluster {
     }
 
     /// It was asked, and did or did not answer.
-    fn heard(&mut self, now: Tick, answered: bool) {
+    fn on_answered(&mut self, now: Tick, answered: bool) {
         let since = self.silent.filter(|(_, last)| now.since(*last) <= SILENT_GAP_MAX).map_or(now, |(since, _)| since);
         self.silent = (!answered).then_some((since, now));
     }
@@ -292,7 +292,7 @@ impl ConfigCluster {
         match response {
             Ok(answer) => {
                 let ActionResult::Page { entries, .. } = answer.result else { return };
-                self.heard(turn.now, true);
+                self.on_answered(turn.now, true);
                 self.state = State::Ready;
                 self.dirty = true;
                 self.listed = entries.into_iter().filter_map(read_entry).collect();
@@ -306,7 +306,7 @@ impl ConfigCluster {
             }
             Err(failure) => {
                 if failure.refusal.code == ErrorCode::ConfigClusterSilent {
-                    self.heard(turn.now, false);
+                    self.on_answered(turn.now, false);
                 }
                 self.state = State::Waiting;
                 self.last_failure = Some(failure.refusal.message);
@@ -375,7 +375,7 @@ impl ConfigCluster {
         self.dirty = true;
         match decode_call::<Reply>(result) {
             Ok(_) => {
-                self.heard(turn.now, true);
+                self.on_answered(turn.now, true);
                 for (name, joined) in changes {
                     self.left.remove(&name);
                     match joined {
@@ -388,7 +388,7 @@ impl ConfigCluster {
             Err(failure) if failure.refusal.code == ErrorCode::UnknownCluster => self.state = State::Waiting,
             Err(failure) => {
                 if is_silence(&failure.refusal) {
-                    self.heard(turn.now, false);
+                    self.on_answered(turn.now, false);
                 }
                 turn.note(
                     crate::api::NoteLevel::Info,

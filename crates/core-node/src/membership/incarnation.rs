@@ -8,7 +8,7 @@
 //!
 //! Always: what a node concludes is kept beside its identity before anything that follows from it; lane zero, which knows
 //! all replicas of the node, concludes. A node that serves nothing sends nothing either: it neither votes nor answers.
-//! Not here: where the number comes from (edge-node's rebirth.rs), the peers' handshake (edge-node).
+//! Not here: where the number comes from (edge-node's restore.rs), the peers' handshake (edge-node).
 
 use crate::api::{Effect, NoteLevel};
 use crate::context::{CoreContext, Turn};

@@ -28,7 +28,7 @@ pub(crate) fn chain(name: &'static str, first: Box<S3Planner>, then: Then) -> Bo
 impl Chain {
     fn on_step(&mut self, context: &mut PlanContext<'_>, step: Step) -> Step {
         let step = match (step, self.then.take()) {
-            (Step::Done(Ok(answer)), Some(then)) => self.go_on(context, answer, then),
+            (Step::Done(Ok(answer)), Some(then)) => self.start_next(context, answer, then),
             (step @ Step::Done(_), _) => step,
             (step, then) => {
                 self.then = then;
@@ -41,7 +41,7 @@ impl Chain {
         step
     }
 
-    fn go_on(&mut self, context: &mut PlanContext<'_>, answer: base_types::action::Answer, then: Then) -> Step {
+    fn start_next(&mut self, context: &mut PlanContext<'_>, answer: base_types::action::Answer, then: Then) -> Step {
         let base_types::action::ActionResult::S3(answer) = answer.result else {
             return Step::Done(Err(core_flow::failures::internal("a call of S3 was answered otherwise")));
         };

@@ -92,12 +92,12 @@ impl Walk {
             level: None,
             at: None,
         };
-        walk.go_behind(start);
+        walk.continue_after(start);
         Ok(walk)
     }
 
     /// Nothing up to there is left.
-    fn go_behind(&mut self, start: ListStart) {
+    fn continue_after(&mut self, start: ListStart) {
         match &start {
             ListStart::Beginning => {}
             ListStart::After { key } | ListStart::AfterVersion { key, .. } => {
@@ -190,7 +190,7 @@ impl Walk {
             }
         }
         if let Some(behind) = self.items.last().map(behind) {
-            self.go_behind(behind);
+            self.continue_after(behind);
         }
     }
 }

@@ -155,7 +155,7 @@ mod tests {
     }
 
     /// The round before which the freeze begins, of rounds one after the other.
-    fn frozen_behind(rounds: impl IntoIterator<Item = u64>) -> (usize, Duration) {
+    fn frozen_after(rounds: impl IntoIterator<Item = u64>) -> (usize, Duration) {
         let (mut closing, mut now) = (FreezeGate::default(), Tick(0));
         for (at, took) in rounds.into_iter().enumerate() {
             now = now + ms(took);
@@ -168,15 +168,15 @@ mod tests {
 
     #[test]
     fn writers_wait_behind_a_quick_round() {
-        assert_eq!(frozen_behind([8]).0, 0, "where nobody is busy, or the last writes were few, at once");
+        assert_eq!(frozen_after([8]).0, 0, "where nobody is busy, or the last writes were few, at once");
         // The quickest of the first second was 20 ms, and the next that is so comes after it.
         let look = [50, 20].into_iter().chain(core::iter::repeat_n(50, 20));
-        assert_eq!(frozen_behind(look.clone().chain([40, 25, 24])).0, 24);
+        assert_eq!(frozen_after(look.clone().chain([40, 25, 24])).0, 24);
         // It does not come again.
-        let waited = frozen_behind(look.chain(core::iter::repeat(40))).1;
+        let waited = frozen_after(look.chain(core::iter::repeat(40))).1;
         assert!(waited >= FREEZE_WAIT && waited < FREEZE_WAIT + ms(100), "{waited:?}");
         // Far away, all rounds are slow, and alike.
-        let waited = frozen_behind(core::iter::repeat(400)).1;
+        let waited = frozen_after(core::iter::repeat(400)).1;
         assert!(waited < FREEZE_LOOK + ms(801), "{waited:?}");
     }
 

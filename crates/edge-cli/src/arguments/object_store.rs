@@ -34,8 +34,8 @@ impl HeldPlace {
 #[cfg(feature = "engine-object")]
 impl HeldPlace {
     /// Whose data.
-    pub fn which(&self) -> edge_node::rebirth::Which {
-        edge_node::rebirth::Which { node: self.node.map(base_types::NodeId), disk: self.disk.map(base_types::DiskId) }
+    pub fn which(&self) -> edge_node::restore::Which {
+        edge_node::restore::Which { node: self.node.map(base_types::NodeId), disk: self.disk.map(base_types::DiskId) }
     }
 }
 
