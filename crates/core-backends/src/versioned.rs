@@ -32,9 +32,8 @@ pub use command::{
     COMMIT_OPERATIONS_MAX, COMMIT_VISITS_MAX, LEASES_A_COMMAND_MAX, LEASES_MAX, LEASE_KEYS_A_STEP_MAX,
     LEASE_TTL_MS_MAX, NESTING_MAX, PAGE_BYTES_MAX, PAGE_ROWS_MAX, PINS_MAX, PIN_KEEP_MS_MAX, QUERY_VISITS_MAX,
 };
-pub use invariants::check_invariants;
 
-use crate::contract::{decode, ApplyContext, Backend, SpaceRead, SpaceWrite};
+use crate::contract::{decode, ApplyContext, Backend, Checked, SpaceRead, SpaceWrite};
 use crate::reply::encode_reply;
 use base_engine::EngineError;
 use base_types::{ErrorCode, Refusal, KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -84,6 +83,10 @@ impl Backend for Versioned {
 
     fn apply(&self, at: ApplyContext, space: &mut dyn SpaceWrite, command: &Bytes) -> Result<Bytes, EngineError> {
         reply_of(parse(command).map_err(Fail::from).and_then(|command| run(at.cluster_time_ms, space, command)))
+    }
+
+    fn check_invariants(&self, space: &dyn SpaceRead) -> Checked {
+        invariants::check(space)
     }
 
     fn query(&self, cluster_time_ms: u64, space: &dyn SpaceRead, query: &Bytes) -> Result<Bytes, EngineError> {

@@ -62,7 +62,7 @@ impl Bed {
         let reply = decode_reply::<Reply>(reply);
         assert!(valid.is_ok() || reply.is_err(), "refused before the log, and applied");
         assert!(reply.is_ok() || self.space == before, "a refused command changed something: {reply:?}");
-        check_invariants(&self.space).unwrap();
+        crate::table::check_invariants(BackendKind::Versioned, &self.space).unwrap().unwrap();
         reply
     }
 
