@@ -22,7 +22,7 @@ pub use ctl::{CtlCommand, RecoverCommand, UpgradeCommand};
 pub use dev::{DevArguments, NodeArguments};
 pub use keyspace::KeyspaceCommand;
 pub use kv::{ExecArguments, KvCommand, KvCommon, LoadArguments};
-pub use object_store::{AttachArguments, HeldPlace, RestoreArguments};
+pub use object_store::{AttachArguments, RestoreArguments};
 pub use s3::{AccountCommand, BucketCommand, KeyCommand, S3Command};
 pub use world::{Levels, TlsFiles, World};
 
