@@ -4,11 +4,17 @@
 //! that it follows from (`tests::every_row_moves_changed_at`); a credential whose user, tenant or row is gone is none.
 //! Not here: the decision (decide.rs), how rows reach a node (core-access).
 
+mod oidc;
+
+pub use oidc::{CLAIM_BYTES_MAX, GROUPS_MAX};
+
 use crate::pattern::{Kind, Pattern};
 use crate::role::{builtin, Binding, Rule};
-use crate::row::{Row, RowBody, RowName, S3KeyRow, TokenRow, UserRow};
+use crate::row::{GroupRow, Row, RowBody, RowName, S3KeyRow, TokenRow, UserRow};
 use crate::s3key;
 use crate::token::{Token, TokenHash};
+use base_types::access::OIDC_CREDENTIAL;
+use oidc::Groups;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -44,6 +50,8 @@ pub struct Directory {
     /// By the ids of tokens, S3 keys and users.
     identities: BTreeMap<u64, Identity>,
     hashes: BTreeMap<u64, TokenHash>,
+    /// Groups of OIDC users (oidc.rs).
+    groups: Groups,
     /// The epochs at which credentials went.
     gone: BTreeMap<u64, u64>,
     findings: Vec<String>,
@@ -119,6 +127,9 @@ impl Directory {
     /// Whether what was decided for a credential at `epoch` still holds here. A credential that this directory has not heard of
     /// was made later than it: the decision is the newer one's.
     pub fn holds(&self, credential: u64, epoch: u64) -> bool {
+        if credential == OIDC_CREDENTIAL {
+            return self.groups.changed_at() <= epoch;
+        }
         match (self.identities.get(&credential), self.gone.get(&credential)) {
             (Some(identity), _) => identity.changed_at <= epoch,
             (None, Some(gone_at)) => epoch > *gone_at,
@@ -129,10 +140,12 @@ impl Directory {
     fn compile(&mut self) {
         let rows = core::mem::take(&mut self.rows);
         for (name, row) in &rows {
+            self.groups.note(name, row.epoch);
             match &row.body {
                 Some(RowBody::User(user)) => self.compile_user(&rows, name, user, row.epoch),
                 Some(RowBody::Token(token)) => self.compile_token(&rows, name, token, row.epoch),
                 Some(RowBody::S3Key(key)) => self.compile_s3_key(&rows, name, key, row.epoch),
+                Some(RowBody::Group(group)) => self.compile_group(&rows, name, group, row.epoch),
                 Some(RowBody::Unknown(_)) => {
                     self.findings
                         .push(format!("{name} is not understood (written by a newer Hive?); it gives nothing"));
@@ -158,6 +171,13 @@ impl Directory {
         }
     }
 
+    fn compile_group(&mut self, rows: &BTreeMap<RowName, Row>, name: &str, group: &GroupRow, epoch: u64) {
+        let principal = Principal { roles: &group.roles, tenant: group.tenant.as_ref() };
+        if let Some(identity) = self.principal(rows, name, &principal, epoch) {
+            self.groups.add(group, identity);
+        }
+    }
+
     /// A user's own identity; `None`: it may do nothing.
     fn identity_of(
         &mut self,
@@ -169,15 +189,26 @@ impl Directory {
         if user.disabled {
             return None;
         }
+        self.principal(rows, name, &Principal { roles: &user.roles, tenant: user.tenant.as_ref() }, epoch)
+    }
+
+    /// What roles give, within a tenant; `None`: the tenant is gone.
+    fn principal(
+        &mut self,
+        rows: &BTreeMap<RowName, Row>,
+        name: &str,
+        principal: &Principal<'_>,
+        epoch: u64,
+    ) -> Option<Identity> {
         let mut changed_at = epoch;
         let mut rules: Vec<Rule> = Vec::new();
-        for binding in &user.roles {
+        for binding in principal.roles {
             let (of_role, at) = self.rules_of(rows, name, binding);
             changed_at = changed_at.max(at);
             rules.extend(of_role);
         }
         let mut bound = None;
-        let tenant = match &user.tenant {
+        let tenant = match principal.tenant {
             None => None,
             Some((tenant, id)) => {
                 let row = rows.get(&format!("tenant/{tenant}"))?;
@@ -198,7 +229,7 @@ impl Directory {
             self.findings.push(format!("{name} has {} rules; only the first {RULES_MAX} count", rules.len()));
             rules.truncate(RULES_MAX);
         }
-        let user = Arc::from(name.strip_prefix("user/").unwrap_or(name));
+        let user = Arc::from(name.split_once('/').map_or(name, |(_, name)| name));
         Some(Identity { user, tenant, rules: rules.into(), within: bound, changed_at, expires_ms: None })
     }
 
@@ -272,6 +303,12 @@ impl Directory {
         self.identities.insert(id, Identity { rules, within: bounds, changed_at, expires_ms, ..identity });
         Some(id)
     }
+}
+
+/// What users and groups have in common.
+struct Principal<'a> {
+    roles: &'a [Binding],
+    tenant: Option<&'a (String, u64)>,
 }
 
 /// What tokens and S3 keys have in common.

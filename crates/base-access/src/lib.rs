@@ -10,7 +10,7 @@
 //!   role.rs        rules, roles, the built-in ones       row.rs        what the directory keeps, in JSON
 //!   directory.rs   all rows of one epoch, compiled       needs.rs      what each action needs
 //!   decide.rs      the decision                          token.rs      bearer tokens: text, hash, comparison
-//!   s3key.rs       S3 access keys and accounts of users
+//!   s3key.rs       S3 access keys and accounts of users   directory/oidc.rs  groups of users of OIDC issuers
 //! ```
 //!
 //! Always: what no rule allows is refused (`decide::tests::nothing_is_allowed_by_default`); each action says what it needs
@@ -29,15 +29,15 @@ mod token;
 mod verb;
 
 pub use decide::{allow, decide, Caller};
-pub use directory::{Change, Directory, Identity, RULES_MAX};
+pub use directory::{Change, Directory, Identity, CLAIM_BYTES_MAX, GROUPS_MAX, RULES_MAX};
 pub use needs::for_each as for_each_need;
 pub use needs::Need;
 pub use pattern::{Keys, Kind, Pattern, PatternError, Target, PATTERN_BYTES_MAX};
 pub use role::{builtin, Binding, Role, Rule, BUILTIN_ROLES};
 pub use row::{
-    check_name, RoleRow, Row, RowBody, RowName, S3KeyRow, TenantRow, TokenRow, UserRow, BINDINGS_MAX, NAME_BYTES_MAX,
-    ROOT_USER,
+    check_name, GroupRow, RoleRow, Row, RowBody, RowName, S3KeyRow, TenantRow, TokenRow, UserRow, BINDINGS_MAX,
+    NAME_BYTES_MAX, ROOT_USER,
 };
-pub use s3key::{access_key_of, account_of, credential_of, is_account_of_user};
+pub use s3key::{access_key_of, account_of, account_of_oidc, credential_of, is_account_of_user};
 pub use token::{Token, TokenHash, TOKEN_BYTES};
 pub use verb::{Verb, Verbs};

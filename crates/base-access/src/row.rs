@@ -1,7 +1,7 @@
 //! What the directory keeps: rows of JSON, each with the epoch of its last change.
 //!
 //! ```text
-//!   tenant/<name>   user/<name>   role/<name>   token/<16 hexadecimal digits>   s3key/<access key>
+//!   tenant/<name>   user/<name>   role/<name>   group/<name>   token/<16 hexadecimal digits>   s3key/<access key>
 //! ```
 //!
 //! Always: a row holds no secret, only hashes (`TokenRow::hash`, `UserRow::password`) and what only nodes with the sealing key
@@ -15,9 +15,9 @@ use crate::role::{builtin, Binding, Rule};
 use base_types::{ErrorCode, Refusal};
 use serde::{Deserialize, Serialize};
 
-/// The longest name of a user, role or tenant.
+/// The longest name of a user, role, group or tenant.
 pub const NAME_BYTES_MAX: usize = 128;
-/// The most roles of a user, and rules of a role.
+/// The most roles of a user or group, and rules of a role.
 pub const BINDINGS_MAX: usize = 64;
 /// The user that the root token is of.
 pub const ROOT_USER: &str = "root";
@@ -47,6 +47,8 @@ pub enum RowBody {
     User(UserRow),
     /// A custom role.
     Role(RoleRow),
+    /// A group of users of an OIDC issuer.
+    Group(GroupRow),
     /// A bearer token.
     Token(TokenRow),
     /// An S3 access key of a user.
@@ -96,6 +98,25 @@ pub struct UserRow {
 pub struct RoleRow {
     /// What it allows.
     pub rules: Vec<Rule>,
+}
+
+/// A group of users of an OIDC issuer.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct GroupRow {
+    /// Never another group's, whatever its name.
+    pub id: u64,
+    /// The issuer, as its tokens name it.
+    pub issuer: String,
+    /// What the issuer calls the group.
+    pub claim: String,
+    /// The tenant it belongs to, by name and id; of the world where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<(String, u64)>,
+    /// The roles of its members.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roles: Vec<Binding>,
+    /// When it was made.
+    pub created_ms: u64,
 }
 
 /// A bearer token.
@@ -157,7 +178,7 @@ impl Row {
     }
 }
 
-/// Refuses what is no name of a user, role or tenant. `what` is the field.
+/// Refuses what is no name of a user, role, group or tenant. `what` is the field.
 pub fn check_name(what: &str, name: &str) -> Result<(), Refusal> {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-' | b'@' | b'+');
     if (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(legal) {

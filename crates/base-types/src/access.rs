@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   Caller      what a door knows of who asks          Authority   what goes with a forwarded operation
+//!   OidcUser    somebody that an OIDC issuer vouched for: no row of the directory
 //!   CreateUser, GrantRole, CreateToken, …  ──▶ AccessAction ──▶ AccessAnswer
 //! ```
 //! The fields are the HTTP JSON API's own; docs/guides/access.md has each.
@@ -12,11 +13,29 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+/// What stands for every OIDC user where a credential's id is asked for: the last epoch at which a group, role or tenant changed
+/// is that of all of them. No row of the directory has this id.
+pub const OIDC_CREDENTIAL: u64 = u64::MAX;
+
+/// Somebody without a row in the directory: an OIDC issuer said who it is and in which groups. Proved by the edge.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OidcUser {
+    /// What messages call it.
+    pub name: String,
+    /// Its S3 account, which hangs on the issuer and the subject.
+    pub account: String,
+    /// The ids of the directory's groups that it is in. What they allow is looked up at each use.
+    pub groups: Vec<u64>,
+    /// From when it counts for nothing, Unix milliseconds.
+    pub expires_ms: u64,
+}
+
 /// Who asks, as a door found out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Caller {
     /// The door asks nobody who they are.
     Anyone,
@@ -29,23 +48,29 @@ pub enum Caller {
         /// The door has decided already (by a bucket's policy), at this epoch of the directory.
         decided_at: Option<u64>,
     },
+    /// Somebody that an OIDC issuer vouched for.
+    Oidc {
+        /// Who.
+        user: Arc<OidcUser>,
+        /// As of an identity.
+        decided_at: Option<u64>,
+    },
 }
 
 impl Caller {
     /// What goes with the operations of a request that was decided.
-    pub fn authority(self) -> Authority {
+    pub fn authority(&self) -> Authority {
         match self {
             Caller::Node => Authority::Node,
-            Caller::Identity { credential, decided_at: Some(epoch) } => Authority::Decided { credential, epoch },
-            Caller::Anyone | Caller::Identity { decided_at: None, .. } => Authority::Anyone,
-        }
-    }
-
-    /// The credential, where there is one.
-    pub fn credential(self) -> Option<u64> {
-        match self {
-            Caller::Identity { credential, .. } => Some(credential),
-            Caller::Anyone | Caller::Node => None,
+            Caller::Identity { decided_at: None, .. } | Caller::Oidc { decided_at: None, .. } | Caller::Anyone => {
+                Authority::Anyone
+            }
+            Caller::Identity { credential, decided_at: Some(epoch) } => {
+                Authority::Decided { credential: *credential, epoch: *epoch }
+            }
+            Caller::Oidc { decided_at: Some(epoch), .. } => {
+                Authority::Decided { credential: OIDC_CREDENTIAL, epoch: *epoch }
+            }
         }
     }
 }
@@ -125,6 +150,9 @@ calls! {
     DeleteRole write;
     DescribeRole read;
     ListRoles read;
+    CreateGroup write;
+    DeleteGroup write;
+    ListGroups read;
     CreateToken write;
     RevokeToken write;
     ListTokens read;
@@ -326,6 +354,44 @@ pub struct DescribeRole {
 #[serde(deny_unknown_fields)]
 pub struct ListRoles {}
 
+/// Makes a group, or replaces what one says: who an OIDC issuer puts into it has its roles.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreateGroup {
+    /// Its name; `name@tenant` for a tenant's.
+    pub group: String,
+    /// The issuer, as its tokens name it (`iss`).
+    pub issuer: String,
+    /// What the issuer calls the group in its tokens; the group's own name, without the tenant, where absent.
+    pub claim: Option<String>,
+    /// Its roles, each `role` or `role on resource`. None: its members may do nothing by it.
+    #[serde(default)]
+    pub roles: Vec<String>,
+    /// One of this name is replaced.
+    #[serde(default)]
+    pub replace: bool,
+}
+
+/// Removes a group. Its members keep nothing of it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeleteGroup {
+    /// Its name.
+    pub group: String,
+}
+
+/// Lists groups by name.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListGroups {
+    /// Only this tenant's.
+    pub tenant: Option<String>,
+    /// From the page before.
+    pub start_after: Option<String>,
+    /// At most so many.
+    pub limit: Option<u32>,
+}
+
 /// Makes a bearer token for a user.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -445,6 +511,7 @@ pub enum AccessAnswer {
     Users(Box<Users>),
     Role(Box<RoleInfo>),
     Roles(Box<Roles>),
+    Groups(Box<Groups>),
     Token(Box<TokenInfo>),
     Tokens(Box<Tokens>),
     S3Key(Box<S3KeyInfo>),
@@ -461,6 +528,7 @@ impl AccessAnswer {
             AccessAnswer::Users(answer) => answer.serialize(out),
             AccessAnswer::Role(answer) => answer.serialize(out),
             AccessAnswer::Roles(answer) => answer.serialize(out),
+            AccessAnswer::Groups(answer) => answer.serialize(out),
             AccessAnswer::Token(answer) => answer.serialize(out),
             AccessAnswer::Tokens(answer) => answer.serialize(out),
             AccessAnswer::S3Key(answer) => answer.serialize(out),
@@ -480,6 +548,9 @@ pub struct UserInfo {
     pub tenant: Option<String>,
     /// A program.
     pub service: bool,
+    /// Known by an OIDC issuer's word, without a row here; the groups of the directory that it is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups: Option<Vec<String>>,
     /// It may do nothing for now.
     pub disabled: bool,
     /// Whether it has a password.
@@ -522,6 +593,34 @@ pub struct RoleInfo {
 pub struct Roles {
     /// The roles.
     pub roles: Vec<RoleInfo>,
+}
+
+/// A group of OIDC users.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct GroupInfo {
+    /// Its name.
+    pub group: String,
+    /// Its tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// The issuer.
+    pub issuer: String,
+    /// What the issuer calls it.
+    pub claim: String,
+    /// Its roles, each `role` or `role on resource`.
+    pub roles: Vec<String>,
+    /// When it was made, Unix milliseconds.
+    pub created_ms: u64,
+}
+
+/// A page of groups.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Groups {
+    /// The groups.
+    pub groups: Vec<GroupInfo>,
+    /// The `start_after` of the next page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// A token, without its secret, but for the one answer that made it.

@@ -7,7 +7,7 @@
 use crate::edit::{self, Edited};
 use crate::family::{AccessState, PlanContext};
 use crate::store::{self, Head, HeadRow};
-use base_types::access::{AccessAction, AccessAnswer};
+use base_types::access::{AccessAction, AccessAnswer, Caller};
 use base_types::action::{ActionResult, Failure};
 use base_types::{ErrorCode, Refusal};
 use core::time::Duration;
@@ -41,14 +41,14 @@ enum Stage {
 
 pub(crate) struct Change {
     call: AccessAction,
-    by: Option<u64>,
+    by: Caller,
     rule: String,
     stage: Stage,
     tries: u32,
 }
 
 impl Change {
-    pub fn new(call: AccessAction, by: Option<u64>, rule: String) -> Change {
+    pub fn new(call: AccessAction, by: Caller, rule: String) -> Change {
         Change { call, by, rule, stage: Stage::Begin, tries: 0 }
     }
 
@@ -78,7 +78,7 @@ impl Change {
     fn edit(&mut self, context: &mut PlanContext<'_>, found: HeadRow) -> Result<Step, Failure> {
         let directory = context.state.directory.clone();
         let Edited { changes, answer, floor } =
-            edit::edit(&self.call, &directory, self.by, context.unix_ms, context.random)?;
+            edit::edit(&self.call, &directory, &self.by, context.unix_ms, context.random)?;
         let epoch = found.head.epoch + 1;
         if changes.is_empty() {
             return Ok(done(answer));

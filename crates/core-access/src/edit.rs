@@ -5,17 +5,18 @@
 //! long ago are forgotten a few at a time.
 //! Not here: how an edit is committed (change.rs).
 
+mod groups;
 mod s3keys;
 
 use crate::shown::{binding_text, no_planner, no_such_role, no_such_user, token_info};
 use crate::store::{RowChange, ROWS_MAX};
 use base_access::{
-    builtin, check_name, Binding, Directory, Pattern, RoleRow, Row, RowBody, RowName, Rule, TenantRow, TokenRow,
-    UserRow, Verbs, BINDINGS_MAX, ROOT_USER,
+    builtin, check_name, Binding, Directory, GroupRow, Pattern, RoleRow, Row, RowBody, RowName, Rule, TenantRow,
+    TokenRow, UserRow, Verbs, BINDINGS_MAX, ROOT_USER,
 };
 use base_types::access::{
-    AccessAction, AccessAnswer, ChangeUser, CreateRole, CreateRoot, CreateTenant, CreateToken, CreateUser, GrantRole,
-    RevokeRole, RevokeToken, TokenInfo,
+    AccessAction, AccessAnswer, Caller, ChangeUser, CreateRole, CreateRoot, CreateTenant, CreateToken, CreateUser,
+    GrantRole, RevokeRole, RevokeToken, TokenInfo,
 };
 use base_types::{ErrorCode, Refusal};
 use core_flow::Random;
@@ -43,7 +44,7 @@ pub(crate) struct Edited {
 /// An edit in the making.
 struct Draft<'a> {
     directory: &'a Directory,
-    by: Option<u64>,
+    by: &'a Caller,
     now_ms: u64,
     random: &'a mut Random,
     changes: Vec<(RowName, Option<RowBody>)>,
@@ -53,7 +54,7 @@ struct Draft<'a> {
 pub(crate) fn edit(
     call: &AccessAction,
     directory: &Directory,
-    by: Option<u64>,
+    by: &Caller,
     now_ms: u64,
     random: &mut Random,
 ) -> Result<Edited, Refusal> {
@@ -68,6 +69,8 @@ pub(crate) fn edit(
         AccessAction::RevokeRole(call) => draft.revoke_role(call),
         AccessAction::CreateRole(call) => draft.create_role(call),
         AccessAction::DeleteRole(call) => draft.delete_role(&call.role),
+        AccessAction::CreateGroup(call) => groups::create(&mut draft, call),
+        AccessAction::DeleteGroup(call) => groups::delete(&mut draft, &call.group),
         AccessAction::CreateToken(call) => draft.create_token(call),
         AccessAction::RevokeToken(call) => draft.revoke_token(call),
         AccessAction::CreateS3Key(call) => s3keys::create(&mut draft, call),
@@ -123,8 +126,10 @@ impl Draft<'_> {
     fn check_gift(&self, rules: &[Rule]) -> Result<(), Refusal> {
         let all =
             |rules: &[Rule]| rules.iter().any(|rule| rule.verbs == Verbs::ALL && rule.on == Pattern::everything());
-        let Some(by) = self.by else { return Ok(()) };
-        let own = self.directory.identity(by).is_some_and(|identity| all(&identity.rules));
+        if *self.by == Caller::Node {
+            return Ok(());
+        }
+        let own = self.directory.resolve(self.by).is_some_and(|identity| all(&identity.rules));
         if all(rules) && !own {
             let message = "only a user with the role root gives everything to others";
             return Err(Refusal::new(ErrorCode::PermissionDenied, message));
@@ -170,16 +175,41 @@ impl Draft<'_> {
 
     fn delete_tenant(&mut self, tenant: &str) -> Result<AccessAnswer, Refusal> {
         let TenantRow { id, .. } = self.tenant(tenant)?;
-        let belongs =
-            |body: &RowBody| matches!(body, RowBody::User(user) if user.tenant.as_ref().is_some_and(|own| own.1 == id));
+        let belongs = |body: &RowBody| match body {
+            RowBody::User(UserRow { tenant, .. }) | RowBody::Group(GroupRow { tenant, .. }) => {
+                tenant.as_ref().is_some_and(|own| own.1 == id)
+            }
+            _ => false,
+        };
         let users = self.directory.rows().values().filter(|row| row.body.as_ref().is_some_and(belongs)).count();
         if users > 0 {
-            let message =
-                format!("tenant '{tenant}' has {users} users; delete them first (`hive user list --tenant {tenant}`)");
+            let message = format!(
+                "tenant '{tenant}' has {users} users and groups; delete them first (`hive user list --tenant {tenant}`, `hive group list --tenant {tenant}`)"
+            );
             return Err(Refusal::new(ErrorCode::TenantHasUsers, message));
         }
         self.changes.push((format!("tenant/{tenant}"), None));
         Ok(AccessAnswer::Done)
+    }
+
+    /// The tenant that a name belongs to, with its id.
+    fn tenant_of(&self, name: &str) -> Result<Option<(String, u64)>, Refusal> {
+        match name.rsplit_once('@') {
+            None => Ok(None),
+            Some((_, tenant)) => Ok(Some((tenant.to_string(), self.tenant(tenant)?.id))),
+        }
+    }
+
+    /// Roles out of their texts, each `role` or `role on resource`.
+    fn bindings(&self, texts: &[String]) -> Result<Vec<Binding>, Refusal> {
+        if texts.len() > BINDINGS_MAX {
+            return Err(too_many_roles());
+        }
+        let split = |text: &str| match text.split_once(" on ") {
+            Some((role, on)) => self.binding(role, Some(on)),
+            None => self.binding(text, None),
+        };
+        texts.iter().map(|text| split(text)).collect()
     }
 
     fn create_user(&mut self, call: &CreateUser) -> Result<AccessAnswer, Refusal> {
@@ -192,18 +222,8 @@ impl Draft<'_> {
             let message = "a service has no password; give it a token (`hive token create`)";
             return Err(Refusal::new(ErrorCode::InvalidField, message));
         }
-        let tenant = match call.user.rsplit_once('@') {
-            None => None,
-            Some((_, tenant)) => Some((tenant.to_string(), self.tenant(tenant)?.id)),
-        };
-        if call.roles.len() > BINDINGS_MAX {
-            return Err(too_many_roles());
-        }
-        let mut roles = Vec::new();
-        for text in &call.roles {
-            let (role, on) = text.split_once(" on ").map_or((text.as_str(), None), |(role, on)| (role, Some(on)));
-            roles.push(self.binding(role, on)?);
-        }
+        let tenant = self.tenant_of(&call.user)?;
+        let roles = self.bindings(&call.roles)?;
         let id = self.draw_id();
         let row = UserRow {
             id,
@@ -454,6 +474,6 @@ fn check_terms(note: &str, expires_in_s: Option<u64>) -> Result<(), Refusal> {
 
 fn too_many_roles() -> Refusal {
     let message =
-        format!("a user has at most {BINDINGS_MAX} roles; put their rules into one role (`hive role create`)");
+        format!("a user or group has at most {BINDINGS_MAX} roles; put their rules into one role (`hive role create`)");
     Refusal::new(ErrorCode::LimitOutOfRange, message)
 }

@@ -31,15 +31,15 @@ mod tests;
 pub use family::{AccessPlanner, AccessState};
 pub use store::{ACCESS_CLUSTER, ROWS_MAX};
 
-use base_types::access::AccessAction;
+use base_types::access::{AccessAction, Caller};
 use core_flow::rounds::InRounds;
 
 /// What stands behind the `@` of the directory's cluster; clients may not make such.
 pub const RESERVED: &str = "access";
 
-/// The planner of a call. `by`: the credential that asks; none: the node itself, or the way in of last resort. `rule`: what the
+/// The planner of a call. `by`: who asks; the way in of last resort asks as the node itself. `rule`: what the
 /// directory's cluster is made by.
-pub fn planner_for(call: AccessAction, by: Option<u64>, rule: &str) -> Box<AccessPlanner> {
+pub fn planner_for(call: AccessAction, by: Caller, rule: &str) -> Box<AccessPlanner> {
     if call.read_only() {
         return Box::new(InRounds::new(read::Read::new(call, by)));
     }

@@ -4,11 +4,12 @@
 //! Not here: the decision who may ask.
 
 use crate::family::{AccessState, PlanContext};
-use crate::shown::{no_planner, no_such_role, no_such_user, rule_text, s3_key_info, token_info, user_info};
+use crate::shown::{group_info, no_planner, no_such_role, no_such_user, rule_text, s3_key_info, token_info, user_info};
 use crate::store;
 use base_access::{builtin, Directory, RowBody, BUILTIN_ROLES};
 use base_types::access::{
-    AccessAction, AccessAnswer, RoleInfo, Roles, S3Keys, TenantInfo, Tenants, Tokens, UserInfo, Users,
+    AccessAction, AccessAnswer, Caller, Groups, OidcUser, RoleInfo, Roles, S3Keys, TenantInfo, Tenants, Tokens,
+    UserInfo, Users,
 };
 use base_types::action::{ActionResult, Failure};
 use base_types::{ErrorCode, Refusal};
@@ -35,19 +36,19 @@ enum Stage {
 
 pub(crate) struct Read {
     call: AccessAction,
-    by: Option<u64>,
+    by: Caller,
     stage: Stage,
 }
 
 impl Read {
-    pub fn new(call: AccessAction, by: Option<u64>) -> Read {
+    pub fn new(call: AccessAction, by: Caller) -> Read {
         Read { call, by, stage: Stage::Begin }
     }
 
     fn turn(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<Step, Failure> {
         // Who somebody is, this node decides; the head need not be asked.
         if let AccessAction::WhoAmI(_) = self.call {
-            return Ok(done(who_am_i(&context.state.directory, self.by)));
+            return Ok(done(who_am_i(&context.state.directory, &self.by)));
         }
         match core::mem::take(&mut self.stage) {
             Stage::Begin => {
@@ -80,14 +81,29 @@ fn done(found: AccessAnswer) -> Step {
     answer(ActionResult::Access(found), None)
 }
 
-fn who_am_i(directory: &Directory, by: Option<u64>) -> AccessAnswer {
-    let Some(identity) = by.and_then(|by| directory.identity(by)) else {
+fn who_am_i(directory: &Directory, by: &Caller) -> AccessAnswer {
+    if let Caller::Oidc { user, .. } = by {
+        return AccessAnswer::User(Box::new(oidc_user(directory, user)));
+    }
+    let Some(identity) = directory.resolve(by) else {
         let nobody = UserInfo { user: "(this node)".into(), allowed: vec!["all on *".into()], ..UserInfo::default() };
         return AccessAnswer::User(Box::new(nobody));
     };
     let known = directory.user(&identity.user).map(|user| user_info(&identity.user, user)).unwrap_or_default();
     let allowed = identity.rules.iter().map(rule_text).collect();
     AccessAnswer::User(Box::new(UserInfo { allowed, ..known }))
+}
+
+/// An OIDC user, also one without any group: it may ask why it may do nothing.
+fn oidc_user(directory: &Directory, user: &OidcUser) -> UserInfo {
+    let identity = directory.oidc_identity(user);
+    UserInfo {
+        user: user.name.clone(),
+        tenant: identity.as_ref().and_then(|own| own.tenant.as_deref().map(String::from)),
+        groups: Some(directory.names_of_groups(user)),
+        allowed: identity.iter().flat_map(|own| own.rules.iter()).map(rule_text).collect(),
+        ..UserInfo::default()
+    }
 }
 
 /// The rows below a kind, after a name.
@@ -144,6 +160,15 @@ fn read(call: &AccessAction, directory: &Directory) -> Result<AccessAnswer, Refu
             let names = BUILTIN_ROLES.iter().map(|(name, _)| *name).chain(own);
             let roles = names.map(|name| role_info(directory, name)).collect::<Result<_, _>>()?;
             AccessAnswer::Roles(Box::new(Roles { roles }))
+        }
+        AccessAction::ListGroups(call) => {
+            let groups = below(directory, "group", call.start_after.as_deref()).filter_map(|(name, body)| match body {
+                RowBody::Group(group) => Some(group_info(name, group)),
+                _ => None,
+            });
+            let groups = groups.filter(|group| call.tenant.is_none() || group.tenant == call.tenant);
+            let (groups, next) = page(groups, limit_of(call.limit)?, |group| group.group.clone());
+            AccessAnswer::Groups(Box::new(Groups { groups, next }))
         }
         AccessAction::ListTokens(call) => {
             let tokens = below(directory, "token", call.start_after.as_deref()).filter_map(|(id, body)| match body {

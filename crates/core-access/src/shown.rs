@@ -2,8 +2,8 @@
 //!
 //! Not here: what is listed (read.rs), what changes (edit.rs).
 
-use base_access::{account_of, Binding, Rule, S3KeyRow, TokenRow, UserRow};
-use base_types::access::{AccessAction, S3KeyInfo, TokenInfo, UserInfo};
+use base_access::{account_of, Binding, GroupRow, Rule, S3KeyRow, TokenRow, UserRow};
+use base_types::access::{AccessAction, GroupInfo, S3KeyInfo, TokenInfo, UserInfo};
 use base_types::{ErrorCode, Refusal};
 
 pub(crate) fn no_planner(call: &AccessAction) -> Refusal {
@@ -18,6 +18,12 @@ pub(crate) fn no_such_user(name: &str) -> Refusal {
 pub(crate) fn no_such_role(name: &str) -> Refusal {
     let message = format!("role '{}' does not exist; `hive role list` shows those that do", name.escape_debug());
     Refusal::new(ErrorCode::NoSuchRole, message)
+}
+
+pub(crate) fn no_such_group(name: &str) -> Refusal {
+    let shown: String = name.chars().take(128).collect();
+    let message = format!("group '{}' does not exist; `hive group list` shows those that do", shown.escape_debug());
+    Refusal::new(ErrorCode::NoSuchGroup, message)
 }
 
 /// A role of a user as people write it.
@@ -38,11 +44,23 @@ pub(crate) fn user_info(name: &str, user: &UserRow) -> UserInfo {
         user: name.to_string(),
         tenant: user.tenant.as_ref().map(|(tenant, _)| tenant.clone()),
         service: user.service,
+        groups: None,
         disabled: user.disabled,
         password: user.password.is_some(),
         roles: user.roles.iter().map(binding_text).collect(),
         allowed: Vec::new(),
         created_ms: user.created_ms,
+    }
+}
+
+pub(crate) fn group_info(name: &str, group: &GroupRow) -> GroupInfo {
+    GroupInfo {
+        group: name.to_string(),
+        tenant: group.tenant.as_ref().map(|(tenant, _)| tenant.clone()),
+        issuer: group.issuer.clone(),
+        claim: group.claim.clone(),
+        roles: group.roles.iter().map(binding_text).collect(),
+        created_ms: group.created_ms,
     }
 }
 

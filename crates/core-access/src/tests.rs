@@ -148,6 +148,7 @@ impl World {
     }
 
     fn ask_as(&mut self, node: usize, by: Option<u64>, call: impl Into<AccessAction>) -> Result<AccessAnswer, Refusal> {
+        let by = by.map_or(Caller::Node, |credential| Caller::Identity { credential, decided_at: None });
         let running = self.begin(node, planner_for(call.into(), by, "size=3"));
         self.finish(running)
     }
@@ -246,7 +247,7 @@ fn an_answer_waits_for_the_copy() {
     world.ask(0, create_user("alice", &[])).unwrap();
     world.no_sync = true;
     let before = world.epoch(0);
-    let running = world.begin(0, planner_for(create_user("bob", &[]).into(), None, "size=3"));
+    let running = world.begin(0, planner_for(create_user("bob", &[]).into(), Caller::Node, "size=3"));
     let from = world.now_ms;
     world.finish(running).unwrap();
     assert_eq!(world.epoch(0), before);
@@ -259,8 +260,8 @@ fn two_edits_at_once_are_ordered() {
         let mut world = World::new(2);
         world.random = Random::new(seed);
         world.ask(0, create_user("carol", &[])).unwrap();
-        let mut one = world.begin(0, planner_for(create_user("alice", &["reader"]).into(), None, "size=3"));
-        let mut other = world.begin(1, planner_for(create_user("alice", &["writer"]).into(), None, "size=3"));
+        let mut one = world.begin(0, planner_for(create_user("alice", &["reader"]).into(), Caller::Node, "size=3"));
+        let mut other = world.begin(1, planner_for(create_user("alice", &["writer"]).into(), Caller::Node, "size=3"));
         while one.response.is_none() || other.response.is_none() {
             let first = other.response.is_some() || (one.response.is_none() && world.random.below(2) == 0);
             if first {
@@ -371,6 +372,81 @@ fn nobody_gives_root_who_is_not() {
     world.ask_as(0, Some(boss), all).unwrap();
     denied(world.ask_as(0, Some(sam), GrantRole { user: "sam".into(), role: "all".into(), on: None }));
     world.ask_as(0, Some(sam), GrantRole { user: "sam".into(), role: "all".into(), on: Some("kv/a".into()) }).unwrap();
+}
+
+fn create_group(group: &str, roles: &[&str]) -> CreateGroup {
+    let roles = roles.iter().map(|role| role.to_string()).collect();
+    CreateGroup { group: group.into(), issuer: "https://corp".into(), claim: None, roles, replace: false }
+}
+
+/// Somebody that `https://corp` puts into these groups, as a node's copy has them.
+fn oidc(world: &World, claims: &[&str]) -> Caller {
+    let groups = world.directory(0).groups_of("https://corp", claims.iter().copied());
+    let user = OidcUser { name: "oidc:ann".into(), account: "oidc-1".into(), groups, expires_ms: 9 };
+    Caller::Oidc { user: Arc::new(user), decided_at: None }
+}
+
+fn groups_of(world: &mut World, tenant: Option<&str>) -> Vec<GroupInfo> {
+    let call = ListGroups { tenant: tenant.map(String::from), ..ListGroups::default() };
+    let AccessAnswer::Groups(found) = world.ask(0, call).unwrap() else { panic!("not groups") };
+    found.groups
+}
+
+#[test]
+fn groups_are_made_and_replaced() {
+    let mut world = World::new(1);
+    world.ask(0, create_group("devs", &["reader on kv/a"])).unwrap();
+    assert_eq!(world.ask(0, create_group("devs", &[])).unwrap_err().code, ErrorCode::GroupExists);
+    let ann = oidc(&world, &["devs", "admins"]);
+    let id = world.directory(0).group("devs").unwrap().id;
+    world.ask(0, CreateGroup { replace: true, ..create_group("devs", &["writer on kv/b"]) }).unwrap();
+    assert_eq!(world.directory(0).group("devs").unwrap().id, id, "other roles are the same group's");
+    let identity = world.directory(0).resolve(&ann).unwrap().into_owned();
+    assert_eq!(identity.rules[0].on.to_string(), "kv/b");
+    // What the issuer calls otherwise is another group: nobody is carried over.
+    let other = CreateGroup { claim: Some("/devs".into()), replace: true, ..create_group("devs", &["writer"]) };
+    world.ask(0, other).unwrap();
+    assert!(world.directory(0).resolve(&ann).is_none());
+    assert_eq!(world.ask(0, create_group("ops@shop", &[])).unwrap_err().code, ErrorCode::NoSuchTenant);
+    world.ask(0, CreateTenant { tenant: "shop".into(), owns: vec!["kv/shop-*".into()] }).unwrap();
+    world.ask(0, create_group("ops@shop", &["writer"])).unwrap();
+    let listed = groups_of(&mut world, Some("shop"));
+    assert_eq!((listed.len(), listed[0].claim.as_str(), listed[0].tenant.as_deref()), (1, "ops", Some("shop")));
+    assert_eq!(groups_of(&mut world, None).len(), 2);
+    assert_eq!(world.ask(0, DeleteTenant { tenant: "shop".into() }).unwrap_err().code, ErrorCode::TenantHasUsers);
+    world.ask(0, DeleteGroup { group: "ops@shop".into() }).unwrap();
+    assert_eq!(world.ask(0, DeleteGroup { group: "ops@shop".into() }).unwrap_err().code, ErrorCode::NoSuchGroup);
+    for bad in [
+        CreateGroup { issuer: String::new(), ..create_group("x", &[]) },
+        CreateGroup { claim: Some("a\nb".into()), ..create_group("x", &[]) },
+        CreateGroup { claim: Some("c".repeat(513)), ..create_group("x", &[]) },
+        create_group("a b", &[]),
+    ] {
+        assert_eq!(world.ask(0, bad).unwrap_err().code, ErrorCode::InvalidField);
+    }
+}
+
+#[test]
+fn oidc_users_give_only_what_they_have() {
+    let mut world = World::new(1);
+    world.ask(0, create_group("sec", &["security-admin"])).unwrap();
+    world.ask(0, create_group("boss", &["root"])).unwrap();
+    let as_caller = |world: &mut World, by: Caller, call: AccessAction| {
+        let running = world.begin(0, planner_for(call, by, "size=3"));
+        world.finish(running)
+    };
+    for (claims, code) in
+        [(&["sec"][..], Some(ErrorCode::PermissionDenied)), (&[], Some(ErrorCode::PermissionDenied)), (&["boss"], None)]
+    {
+        let by = oidc(&world, claims);
+        let made = as_caller(&mut world, by, create_user("eve", &["root"]).into());
+        assert_eq!(made.err().map(|refusal| refusal.code), code, "{claims:?}");
+    }
+    let by = oidc(&world, &["sec"]);
+    let found = as_caller(&mut world, by, WhoAmI {}.into()).unwrap();
+    let AccessAnswer::User(ann) = found else { panic!("{found:?}") };
+    assert_eq!((ann.user.as_str(), ann.groups.as_deref()), ("oidc:ann", Some(&["sec".to_string()][..])));
+    assert!(!ann.allowed.is_empty());
 }
 
 #[test]

@@ -65,7 +65,7 @@ impl Clients<'_> {
         if let Some(keyspace) = keyspace_of(&request.action) {
             return self.runner.routing_mut().on_keyspace_request(turn, ticket, request, keyspace, deadline);
         }
-        let authority = Some(turn.core.access().authority(request.caller));
+        let authority = Some(turn.core.access().authority(&request.caller));
         if let Err(failure) = self.dispatch(turn, ticket, request, Asked { deadline, authority }) {
             self.runner.routing_mut().reply(turn, Some(ticket), Err(failure));
         }
@@ -180,7 +180,7 @@ impl Clients<'_> {
         }
         let after = AfterPlan { read_only: call.read_only(), ..AfterPlan::default() };
         let rule = turn.core.config().s3.rule.clone();
-        let planner = core_access::planner_for(call, request.caller.credential(), &rule);
+        let planner = core_access::planner_for(call, request.caller, &rule);
         self.runner.start_client_plan(turn, ticket, planner.into(), asked, after);
         Ok(())
     }

@@ -149,6 +149,8 @@ codes! {
         "the node keeps data of an ended life of this cluster: discard it (`DiscardEnded`), or name another node";
     ForeignPage Invalid Answer
         "a page of another site may have caused the request: send it from a program, not from a browser; see [Browsers](limits.md#browsers)";
+    GroupExists Conflict Answer
+        "a group of that name exists: choose another name, or change it (`replace`, `--replace`)";
     Internal Internal Answer
         "a bug: report it with the message";
     CorruptDocument = "Internal" Corrupt Answer
@@ -207,6 +209,8 @@ codes! {
         "the same of a leader that may not have heard of its members yet; nodes retry, and answer with 400 when it has: retry";
     NoLeader Unavailable Answer
         "the cluster has no leader now: retry, and start its members that are down";
+    NoSuchGroup NotFound Answer
+        "there is no group of that name; `hive group list` (ListGroups) lists them";
     NoSuchLease NotFound Answer
         "there is no lease of that number, or its time is over: grant one";
     NoSuchPin NotFound Answer

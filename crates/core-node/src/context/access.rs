@@ -4,8 +4,8 @@
 //! an attempt begins and where it arrives (mutants `OwnerSkipsAccess`, `StaleDecisionAccepted`).
 //! Not here: the decision itself (base-access), how the copy gets here (directory_sync.rs).
 
-use base_access::{decide, Directory};
-use base_types::access::{Authority, Caller};
+use base_access::{decide, Directory, Identity};
+use base_types::access::{Authority, Caller, OidcUser};
 use base_types::action::Request;
 use base_types::mutant::{planted, Mutant};
 use base_types::{ErrorCode, Refusal};
@@ -40,22 +40,32 @@ impl Access {
             request.caller = Caller::Anyone;
             return Ok(());
         }
-        let (credential, decided_at) = match request.caller {
+        let decided_at = match &request.caller {
             Caller::Node => return Ok(()),
             Caller::Anyone => return Err(unauthenticated()),
-            Caller::Identity { credential, decided_at } => (credential, decided_at),
+            Caller::Identity { decided_at, .. } | Caller::Oidc { decided_at, .. } => *decided_at,
         };
-        let identity = self.directory.identity(credential).ok_or_else(unauthenticated)?;
         if decided_at.is_some() {
-            return Ok(());
+            return self.directory.resolve(&request.caller).map(|_| ()).ok_or_else(unauthenticated);
         }
-        decide(identity, &request.action)?;
-        request.caller = Caller::Identity { credential, decided_at: Some(self.directory.epoch()) };
+        self.decide(request)?;
+        if let Caller::Identity { decided_at, .. } | Caller::Oidc { decided_at, .. } = &mut request.caller {
+            *decided_at = Some(self.directory.epoch());
+        }
         Ok(())
     }
 
+    fn decide(&self, request: &Request) -> Result<(), Refusal> {
+        match (self.directory.resolve(&request.caller), &request.caller) {
+            (Some(identity), _) => decide(&identity, &request.action),
+            // The issuer's word is good, and no group of the directory gives anything by it.
+            (None, Caller::Oidc { user, .. }) => decide(&nobody(user), &request.action),
+            (None, _) => Err(unauthenticated()),
+        }
+    }
+
     /// What goes with the operations of a request that was authorised.
-    pub fn authority(&self, caller: Caller) -> Authority {
+    pub fn authority(&self, caller: &Caller) -> Authority {
         if self.required {
             caller.authority()
         } else {
@@ -65,7 +75,7 @@ impl Access {
 
     /// What goes with this node's own operations.
     pub fn own_authority(&self) -> Authority {
-        self.authority(Caller::Node)
+        self.authority(&Caller::Node)
     }
 
     /// Refuses what does not hold (any more) by this node's copy.
@@ -92,6 +102,18 @@ impl Access {
             return Ok(());
         }
         self.check(authority)
+    }
+}
+
+/// An OIDC user without groups.
+fn nobody(user: &OidcUser) -> Identity {
+    Identity {
+        user: user.name.as_str().into(),
+        tenant: None,
+        rules: Arc::default(),
+        within: None,
+        changed_at: 0,
+        expires_ms: Some(user.expires_ms),
     }
 }
 

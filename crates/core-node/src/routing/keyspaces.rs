@@ -127,7 +127,7 @@ impl Routing {
         let goal = Goal::Keys { work: Box::new(work), target };
         let operation = Operation {
             after: request.after,
-            authority: Some(turn.core.access().authority(request.caller)),
+            authority: Some(turn.core.access().authority(&request.caller)),
             ..Operation::with_goal(owner, goal, turn.now, deadline)
         };
         self.start_client_operation(turn, ticket, operation);

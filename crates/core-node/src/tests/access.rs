@@ -3,8 +3,10 @@
 use super::*;
 use base_access::Token;
 use base_types::access::{
-    AccessAction, AccessAnswer, CreateRoot, CreateToken, CreateUser, DeleteUser, RevokeRole, RevokeToken, WhoAmI,
+    AccessAction, AccessAnswer, CreateGroup, CreateRoot, CreateToken, CreateUser, DeleteGroup, DeleteUser, OidcUser,
+    RevokeRole, RevokeToken, WhoAmI,
 };
+use std::sync::Arc;
 
 /// A revoked token may count for so long on a node that hears from the world.
 const REVOKED_MS: u64 = 2_000;
@@ -169,6 +171,42 @@ pub fn an_owner_knows_better_than_a_stale_entry() {
         }
     }
     assert!(denied.is_some());
+}
+
+/// As a door asks for somebody that an issuer puts into these groups.
+fn as_oidc(groups: &[u64], action: Action) -> Request {
+    let user = OidcUser { name: "oidc:ann".into(), account: "oidc-1".into(), groups: groups.to_vec(), expires_ms: 1 };
+    Request { caller: Caller::Oidc { user: Arc::new(user), decided_at: None }, ..request(action) }
+}
+
+#[test]
+fn oidc_users_have_what_their_groups_give() {
+    let mut world = world(2);
+    let (group, issuer) = ("devs".to_string(), "https://corp".to_string());
+    let roles = vec!["writer on kv/a/x/".to_string()];
+    world.access(1, CreateGroup { group, issuer, claim: None, roles, replace: false }).unwrap();
+    let epoch = world.nodes[&NodeId(1)].directory.epoch();
+    world.until("every node has the group", REVOKED_MS, |world| {
+        world.nodes.values().all(|node| node.directory.epoch() >= epoch)
+    });
+    let old = world.nodes[&NodeId(1)].directory.clone();
+    let devs = old.group("devs").unwrap().id;
+    for node in 1..=3 {
+        // Most nodes forward it.
+        world.request(node, as_oidc(&[devs], put("x/1"))).unwrap();
+        assert_eq!(code(world.request(node, as_oidc(&[devs], put("y")))), "PermissionDenied");
+        assert_eq!(code(world.request(node, as_oidc(&[], put("x/1")))), "PermissionDenied");
+        assert_eq!(code(world.request(node, as_oidc(&[devs + 1], put("x/1")))), "PermissionDenied");
+        world.request(node, as_oidc(&[], Action::Access(AccessAction::from(WhoAmI {})))).unwrap();
+    }
+    // The owner of the data knows that the group is gone, and the node that forwards does not.
+    let owner = world.leader(&"metadata@ks-a-0".parse().unwrap_or_else(|_| panic!("a name")));
+    let entry = (1..=3).find(|node| *node != owner).unwrap();
+    world.access(owner, DeleteGroup { group: "devs".into() }).unwrap();
+    for _ in 0..20 {
+        world.tell_all(NodeId(entry), || Event::Directory { directory: old.clone() });
+        assert!(world.request(entry, as_oidc(&[devs], put("x/1"))).is_err(), "the owner let a deleted group write");
+    }
 }
 
 /// The same where the entry has decided before the change, and it retries after it.
