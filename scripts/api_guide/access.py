@@ -17,6 +17,7 @@ a world of `hive dev --secure`. With curl, such a request is `curl --cacert "$HI
     tenants(guide)
     roles(guide)
     users(guide)
+    groups(guide)
     tokens(guide)
     s3_keys(guide)
     removals(guide)
@@ -63,6 +64,22 @@ node hashes it (argon2id) before anything else sees it.
     guide.show({"action": "GrantRole", "user": "ann", "role": "reader", "on": "kv/photos"})
     guide.say("## RevokeRole\n\nTakes a role from a user, with the `on` it was granted with.")
     guide.show({"action": "RevokeRole", "user": "ann", "role": "reader", "on": "kv/photos"})
+
+
+def groups(guide):
+    guide.say("""
+## CreateGroup
+
+Makes a group: who the OIDC issuer puts into it has its roles. `claim` is what the issuer calls the group; the group's own name where absent.
+With `replace` it changes a group that exists. A group that gets another `issuer` or `claim` is another group.
+""")
+    ask = {"action": "CreateGroup", "group": "devs", "issuer": "https://login.example.org", "claim": "/platform/devs"}
+    guide.show({**ask, "roles": ["writer on kv/default/dev/"]})
+    guide.show(ask, 409)
+    guide.say("## ListGroups\n\nLists groups by name. `tenant` narrows the list. `limit` and `next` as in ListUsers.")
+    guide.show({"action": "ListGroups"})
+    guide.say("## DeleteGroup\n\nRemoves a group. Within two seconds its members have nothing by it on any node that hears from the world.")
+    guide.show({"action": "DeleteGroup", "group": "devs"})
 
 
 def tokens(guide):

@@ -1,10 +1,10 @@
-//! `hive user`, `hive role`, `hive token`, `hive key`, `hive tenant`: who may do what.
+//! `hive user`, `hive role`, `hive group`, `hive token`, `hive key`, `hive tenant`: who may do what.
 //!
 //! Always: a password is read from a file or standard input, never from arguments; a token or a secret is printed once, by the
 //! command that made it.
 //! Not here: the words of the commands (arguments/users.rs), what roles allow (docs/guides/access.md), keys of S3 accounts (ctl/s3.rs).
 
-use crate::arguments::users::{RoleCommand, S3KeyCommand, TenantCommand, TokenCommand, UserCommand};
+use crate::arguments::users::{GroupCommand, RoleCommand, S3KeyCommand, TenantCommand, TokenCommand, UserCommand};
 use crate::arguments::{Levels, World};
 use crate::failure::Failure;
 use crate::output::{ask, cell, client, items, table};
@@ -52,10 +52,17 @@ fn show_user(user: &Value) {
     if let Some(tenant) = user["tenant"].as_str() {
         println!("tenant    {tenant}");
     }
-    let kind = if user["service"] == true { "service" } else { "person" };
+    let kind = match (&user["groups"], &user["service"]) {
+        (Value::Array(_), _) => "known by an OIDC issuer",
+        (_, Value::Bool(true)) => "service",
+        _ => "person",
+    };
     let state = if user["disabled"] == true { ", disabled" } else { "" };
     let password = if user["password"] == true { ", has a password" } else { "" };
     println!("kind      {kind}{password}{state}");
+    if user["groups"].is_array() {
+        println!("groups    {}", lines(&user["groups"]).replace('\n', "\n          "));
+    }
     println!("roles     {}", lines(&user["roles"]).replace('\n', "\n          "));
     println!("allowed   {}", lines(&user["allowed"]).replace('\n', "\n          "));
 }
@@ -152,6 +159,41 @@ pub async fn role(command: RoleCommand) -> Result<(), Failure> {
         RoleCommand::Delete { role, world } => {
             let body = json!({"action": "DeleteRole", "role": role});
             once(&world, body, |_| println!("role {role} is removed")).await
+        }
+    }
+}
+
+/// `hive group …`
+pub async fn group(command: GroupCommand) -> Result<(), Failure> {
+    match command {
+        GroupCommand::Create { group, issuer, claim, roles, replace, world } => {
+            let body = json!({
+                "action": "CreateGroup", "group": group, "issuer": issuer, "claim": claim, "roles": roles, "replace": replace,
+            });
+            let text = format!("group {group} is made; who {issuer} puts into it has its roles");
+            once(&world, body, |_| println!("{text}")).await
+        }
+        GroupCommand::List { tenant, world } => {
+            let all = pages(&world, json!({"action": "ListGroups", "tenant": tenant}), "groups").await?;
+            if world.json {
+                println!("{}", json!({"ok": true, "groups": all}));
+                return Ok(());
+            }
+            let mut out = table(["GROUP", "ISSUER", "CLAIM", "ROLES"]);
+            for group in &all {
+                out.add_row([
+                    cell(&group["group"]),
+                    cell(&group["issuer"]),
+                    cell(&group["claim"]),
+                    lines(&group["roles"]),
+                ]);
+            }
+            println!("{out}");
+            Ok(())
+        }
+        GroupCommand::Delete { group, world } => {
+            let body = json!({"action": "DeleteGroup", "group": group});
+            once(&world, body, |_| println!("group {group} is removed")).await
         }
     }
 }

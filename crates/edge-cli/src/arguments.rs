@@ -55,6 +55,9 @@ pub enum Command {
     /// Roles: named lists of what may be done
     #[command(subcommand)]
     Role(users::RoleCommand),
+    /// Groups of users that OIDC issuers vouch for
+    #[command(subcommand)]
+    Group(users::GroupCommand),
     /// Bearer tokens of users
     #[command(subcommand)]
     Token(users::TokenCommand),

@@ -52,6 +52,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::User(command) => on_runtime(access::user(command)),
         Command::Role(command) => on_runtime(access::role(command)),
         Command::Token(command) => on_runtime(access::token(command)),
+        Command::Group(command) => on_runtime(access::group(command)),
         Command::Tenant(command) => on_runtime(access::tenant(command)),
         Command::Key(command) => on_runtime(access::s3_key(command)),
         Command::Kv(command) => on_runtime(kv::run(command)),

@@ -30,7 +30,8 @@ pub fn client_of<S: AsRef<str>>(world: &World, endpoints: &[S]) -> Result<Client
 
 /// The bearer token to show: out of a file, or the environment.
 fn token(world: &World) -> Result<Option<Token>, Failure> {
-    const TOKEN_BYTES_MAX: u64 = 4 << 10;
+    // Longer than the longest token of an OIDC issuer that a node takes.
+    const TOKEN_BYTES_MAX: u64 = 20 << 10;
     let Some(file) = &world.token_file else {
         let text = std::env::var("HIVE_TOKEN").ok().filter(|text| !text.trim().is_empty());
         return Ok(text.map(|text| Token::new(text.trim())));

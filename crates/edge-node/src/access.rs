@@ -10,6 +10,7 @@
 //!   passwords.rs    argon2, a few at a time        root.rs          the world's first token
 //!   socket.rs       the way in when all tokens are lost
 //!   sealing.rs      what secrets of S3 keys are sealed with   s3_keys.rs   whose S3 key signed a request
+//!   oidc.rs         whom OIDC issuers vouch for
 //! ```
 //!
 //! Always: what a core decides by is on disk first, unless the disk refuses, which is said; a copy that nobody has confirmed for
@@ -18,6 +19,7 @@
 
 pub mod credentials;
 pub mod file;
+pub mod oidc;
 pub mod passwords;
 pub mod root;
 pub mod s3_keys;
@@ -58,6 +60,7 @@ pub struct AccessHub {
     lane_zero: Option<Sender<Event>>,
     pub passwords: passwords::Passwords,
     pub sealing: sealing::Sealing,
+    pub issuers: oidc::Issuers,
 }
 
 /// The thread that keeps the copy on disk.
@@ -93,6 +96,7 @@ impl AccessHub {
             lane_zero: lanes.first().cloned(),
             passwords: passwords::Passwords::default(),
             sealing,
+            issuers: oidc::Issuers::new(&access.oidc),
         });
         if directory.epoch() > 0 {
             for lane in lanes {
@@ -182,6 +186,11 @@ impl AccessHub {
 }
 
 impl Keeper {
+    /// What it keeps the copy for.
+    pub fn hub(&self) -> Arc<AccessHub> {
+        self.hub.clone()
+    }
+
     /// Keeps what comes until `stop` is true.
     pub fn run(mut self, stop: watch::Receiver<bool>) {
         const LOOK: Duration = Duration::from_millis(200);

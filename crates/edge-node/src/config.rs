@@ -6,6 +6,7 @@
 //! Not here: the data directory (`data.rs`), what a certificate must say (`tls.rs`).
 
 pub mod check;
+mod oidc;
 mod s3;
 pub mod secrets;
 pub mod tls;
@@ -17,6 +18,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub use check::check;
+pub use oidc::{OidcSection, Place};
 pub use s3::Proxies;
 pub use tls::{ClientCertificates, TlsSection};
 pub use topology::TopologyShard;
@@ -240,11 +242,14 @@ pub struct AccessSection {
     /// A file with the keys that secrets of users' S3 keys are sealed with. Alike on all nodes of a world.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sealing_key_file: Option<PathBuf>,
+    /// OIDC issuers whose tokens are believed. Alike on all nodes of a world.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub oidc: Vec<OidcSection>,
 }
 
 impl Default for AccessSection {
     fn default() -> Self {
-        AccessSection { required: false, stale_limit_hours: 168, sealing_key_file: None }
+        AccessSection { required: false, stale_limit_hours: 168, sealing_key_file: None, oidc: Vec::new() }
     }
 }
 

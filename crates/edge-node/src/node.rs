@@ -14,7 +14,7 @@ pub mod run;
 mod thread;
 
 use crate::access::sealing::Sealing;
-use crate::access::{AccessHub, Keeper};
+use crate::access::{oidc, AccessHub, Keeper};
 use crate::chance;
 use crate::clients::{open_files, Room};
 use crate::clock::Clock;
@@ -209,6 +209,11 @@ impl NodeHandle {
     }
 
     fn start_keeper(&mut self, keeper: Keeper) -> Result<(), StartError> {
+        let hub = keeper.hub();
+        if !hub.issuers.is_empty() {
+            let stop = self.failure.stop.subscribe();
+            self.spawn("hive-oidc".into(), Box::new(move || oidc::Issuers::run(&hub, stop)))?;
+        }
         let stop = self.failure.stop.subscribe();
         self.spawn("hive-access".into(), Box::new(move || keeper.run(stop)))
     }

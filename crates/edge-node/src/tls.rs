@@ -221,7 +221,7 @@ impl CertificateState {
     }
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let text = crate::config::read_bounded(path)
         .map_err(|error| TlsError::Unusable { path: path.display().to_string(), reason: error.to_string() })?;
     let mut found = Vec::new();
@@ -250,7 +250,7 @@ fn unusable(path: &Path, error: &dyn std::fmt::Display) -> TlsError {
 }
 
 /// The cryptography of this process; installed once, by the first caller.
-fn install_provider() {
+pub(crate) fn install_provider() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 

@@ -40,6 +40,12 @@ pub struct DevArguments {
     /// authority of the certificates
     #[arg(long)]
     pub secure: bool,
+    /// Believe this OIDC issuer; its groups get roles by `hive group create`
+    #[arg(long, requires = "secure")]
+    pub oidc_issuer: Option<String>,
+    /// The audience (aud) of the issuer's tokens for this world
+    #[arg(long, default_value = "hive")]
+    pub oidc_audience: String,
     /// Leave a node that died dead
     #[arg(long)]
     pub no_restart: bool,

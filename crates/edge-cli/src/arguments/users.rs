@@ -1,4 +1,4 @@
-//! The commands on users, roles, tokens, S3 keys and tenants, as clap reads them.
+//! The commands on users, roles, groups, tokens, S3 keys and tenants, as clap reads them.
 //!
 //! Not here: what they do (access.rs).
 
@@ -128,6 +128,43 @@ pub enum RoleCommand {
 }
 
 #[derive(Subcommand, Debug)]
+pub enum GroupCommand {
+    /// Make a group: who the issuer puts into it has its roles. Example: hive group create devs --issuer https://login.example.org --role "writer on kv/dev-*"
+    Create {
+        /// Its name; NAME@TENANT for a tenant's
+        group: String,
+        /// The OIDC issuer, as access.oidc of node.toml has it
+        #[arg(long)]
+        issuer: String,
+        /// What the issuer calls the group; the group's own name where absent
+        #[arg(long)]
+        claim: Option<String>,
+        /// A role, or "ROLE on RESOURCE"; repeat it for more
+        #[arg(long = "role")]
+        roles: Vec<String>,
+        /// Change the roles of a group that exists
+        #[arg(long)]
+        replace: bool,
+        #[command(flatten)]
+        world: World,
+    },
+    /// List groups
+    List {
+        /// Only this tenant's
+        #[arg(long)]
+        tenant: Option<String>,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Remove a group: within two seconds its members have nothing by it
+    Delete {
+        group: String,
+        #[command(flatten)]
+        world: World,
+    },
+}
+
+#[derive(Subcommand, Debug)]
 pub enum TokenCommand {
     /// Make a token and print it, once. Example: hive token create ann --expires 30d --note laptop
     Create {
@@ -214,7 +251,7 @@ pub enum TenantCommand {
         #[command(flatten)]
         world: World,
     },
-    /// Remove a tenant that has no users
+    /// Remove a tenant that has no users and groups
     Delete {
         tenant: String,
         #[command(flatten)]

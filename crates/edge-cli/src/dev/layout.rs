@@ -19,7 +19,7 @@ use base_types::NodeId;
 use edge_node::ca;
 use edge_node::config::{
     AccessSection, CertificatesSection, DoorSection, EngineSection, HttpSection, LimitsSection, LocationSection,
-    MemberSection, NodeFile, RegionSection, S3Section, TlsSection, TuningSection, WorldSection,
+    MemberSection, NodeFile, OidcSection, RegionSection, S3Section, TlsSection, TuningSection, WorldSection,
 };
 use std::fs::File;
 use std::net::TcpListener;
@@ -54,6 +54,7 @@ pub struct Plan {
     s3_split_cpu_max_percent: u32,
     s3_data: String,
     pub secure: bool,
+    oidc: Vec<OidcSection>,
     /// Known once the data directory is written.
     pub keys: Keys,
 }
@@ -142,6 +143,11 @@ impl Plan {
             s3_split_cpu_max_percent,
             s3_data,
             secure: arguments.secure,
+            oidc: arguments
+                .oidc_issuer
+                .iter()
+                .map(|issuer| OidcSection::new(issuer, &arguments.oidc_audience))
+                .collect(),
             keys,
         })
     }
@@ -278,6 +284,7 @@ impl Plan {
             access: AccessSection {
                 required: self.secure,
                 sealing_key_file: self.secure.then(|| self.sealing_keys()),
+                oidc: self.oidc.clone(),
                 ..AccessSection::default()
             },
             limits: LimitsSection::default(),
@@ -378,6 +385,8 @@ mod tests {
     fn arguments(nodes: u16, data: &Path) -> DevArguments {
         DevArguments {
             secure: false,
+            oidc_issuer: None,
+            oidc_audience: "hive".into(),
             nodes,
             data: data.to_owned(),
             base_port: 7000,

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   Authorization: Bearer hive_…      a token
+//!   Authorization: Bearer …           a token of an OIDC issuer (oidc.rs)
 //!   Authorization: Basic user:secret  a password, or a token of that user
 //!   a client certificate              the user that it names (tls.rs has verified it)
 //! ```
@@ -20,8 +21,10 @@ use hyper::HeaderMap;
 
 /// What a client that gave nothing, or nothing that counts, reads.
 pub const CHALLENGE: &str = "Bearer realm=\"hive\", Basic realm=\"hive\"";
-/// The longest `Authorization` that is looked at.
+/// The longest `Authorization` that is looked at, but for tokens of OIDC issuers.
 const HEADER_BYTES_MAX: usize = 4_096;
+/// What tokens of Hive's begin with.
+const OWN_MARK: &str = "hive_";
 
 fn refuse(message: &str) -> Refusal {
     Refusal::new(ErrorCode::Unauthenticated, message)
@@ -38,26 +41,34 @@ impl AccessHub {
         if second.is_some() {
             return Err(refuse("the request has two Authorization headers; send one"));
         }
+        let long = || {
+            refuse("the Authorization header is not printable text of at most 4,096 bytes; send `Bearer` and a token")
+        };
         let Some(header) = first else {
             return match certificate {
                 Some(user) => self.user_of_certificate(user),
                 None => Ok(Caller::Anyone),
             };
         };
-        let text = header.to_str().ok().filter(|text| text.len() <= HEADER_BYTES_MAX);
-        let text = text.ok_or_else(|| {
-            refuse("the Authorization header is not printable text of at most 4,096 bytes; send `Bearer` and a token")
-        })?;
+        let text = header.to_str().ok().ok_or_else(long)?;
         let (scheme, rest) = text.split_once(' ').unwrap_or((text, ""));
-        if scheme.eq_ignore_ascii_case("bearer") {
-            let token = Token::parse(rest.trim());
+        let rest = rest.trim();
+        let bearer = scheme.eq_ignore_ascii_case("bearer");
+        if bearer && !self.issuers.is_empty() && !rest.starts_with(OWN_MARK) {
+            return self.oidc(rest).await;
+        }
+        if text.len() > HEADER_BYTES_MAX {
+            return Err(long());
+        }
+        if bearer {
+            let token = Token::parse(rest);
             let token = token.ok_or_else(|| {
                 refuse("the bearer token is no token of Hive's: it begins with hive_ and has 86 characters; send one that `hive token create` printed")
             })?;
             return self.token(&token).await;
         }
         if scheme.eq_ignore_ascii_case("basic") {
-            return self.basic(rest.trim()).await;
+            return self.basic(rest).await;
         }
         Err(refuse("the Authorization header is neither Bearer with a token nor Basic with a user and a password; send one of them"))
     }
@@ -110,9 +121,8 @@ impl AccessHub {
         }
     }
 
-    /// A credential that is proved, if it still counts.
-    fn let_in(&self, credential: u64) -> Result<Caller, Refusal> {
-        let now_ms = crate::monitor::unix_ms();
+    /// Refuses to let anybody in by a copy that is too old.
+    pub(super) fn check_age(&self, now_ms: u64) -> Result<(), Refusal> {
         if self.is_stale(now_ms) {
             let hours = now_ms.saturating_sub(self.confirmed_ms()) / 3_600_000;
             let message = format!(
@@ -120,6 +130,13 @@ impl AccessHub {
             );
             return Err(Refusal::new(ErrorCode::DirectoryStale, message));
         }
+        Ok(())
+    }
+
+    /// A credential that is proved, if it still counts.
+    fn let_in(&self, credential: u64) -> Result<Caller, Refusal> {
+        let now_ms = crate::monitor::unix_ms();
+        self.check_age(now_ms)?;
         let directory = self.directory();
         let identity = directory.identity(credential);
         let identity = identity.ok_or_else(|| refuse("the user is disabled or does not exist any more; enable it (`hive user enable`), or ask as another user"))?;

@@ -92,6 +92,7 @@ pub fn check(path: &Path, text: &str, file: NodeFile) -> Result<Config, ConfigEr
             "make one with `openssl rand -hex 32`, the same on every node",
         )?;
     }
+    super::oidc::check(&checker, &mut access)?;
     let data = checker.resolve(&file.data);
     check_data_mode(&checker, &data)?;
     let topology = match &file.topology {
