@@ -6,6 +6,8 @@
 //! in `Debug`.
 //! Not here: the directory (edge-node), what a user may do (`access.rs`).
 
+pub mod session;
+
 use crate::error::to_s3;
 use crate::metadata::{ask, MetadataService};
 use base_access::Identity;
@@ -88,6 +90,9 @@ impl Keys {
 
     /// Who has this key.
     pub async fn signer(&self, access_key: &str) -> S3Result<Signer> {
+        if let Some(signer) = session::signer(access_key)? {
+            return Ok(signer);
+        }
         if let Some(signer) = self.users.find(access_key).await.map_err(to_s3)? {
             return Ok(signer);
         }

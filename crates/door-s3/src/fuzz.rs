@@ -4,7 +4,7 @@
 
 use crate::access::{Caller, Context, Policy};
 use crate::form::Form;
-use crate::{signed, validate};
+use crate::{signed, sts, validate};
 use base_types::Refusal;
 use futures::StreamExt as _;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
@@ -115,6 +115,18 @@ pub fn form(data: &[u8]) {
     }
     let mut file = form.into_file();
     while let Some(Ok(_)) = at_once(file.next()) {}
+}
+
+/// A form for STS, and any text as a request's session token. What is refused has words of a bounded length.
+pub fn sts(data: &[u8]) {
+    if let Err(fault) = sts::form::parse(data) {
+        assert!(fault.status >= 400 && fault.message.len() < 1_024, "{fault:?}");
+    }
+    let mut headers = HeaderMap::new();
+    if let Ok(value) = HeaderValue::from_bytes(data) {
+        headers.insert("x-amz-security-token", value);
+    }
+    let _ = of_s3(sts::session_of(&sts::NoSessions, &Uri::from_static("/b/k"), &headers));
 }
 
 /// What is there whole never waits.

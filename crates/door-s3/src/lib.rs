@@ -23,6 +23,7 @@ pub mod metadata;
 mod service;
 pub mod signed;
 pub mod store;
+pub mod sts;
 pub mod sweep;
 #[cfg(feature = "testing")]
 pub mod testing;

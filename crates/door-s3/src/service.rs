@@ -4,10 +4,12 @@
 //! Always: `signed::check` lets a request in before anything else of it is read; no body but an object's is longer
 //! than [`DOCUMENT_BYTES_MAX`].
 
+use crate::auth::session;
 use crate::cors::{allow, matching, CrossOrigin};
 use crate::error::{because, code, to_s3};
 use crate::form::{self, Form, Success};
 use crate::gateway::{now_ms, BeforeBody, Gateway, Peer};
+use crate::sts::{self, Sessions};
 use crate::validate::DOCUMENT_BYTES_MAX;
 use crate::{signed, validate};
 use base_types::s3::{encode_url, CorsRule, S3ErrorCode};
@@ -51,6 +53,7 @@ pub struct Service {
     /// Takes the PUTs that forms become: who signed those is verified here, and no signature is left in them.
     forms: S3Service,
     gateway: Gateway,
+    sessions: Arc<dyn Sessions>,
     domains: Vec<String>,
     hosts: Option<Arc<MultiDomain>>,
 }
@@ -62,13 +65,33 @@ impl Service {
         let mut inner = builder(&gateway, &domains)?;
         inner.set_auth(gateway.keys());
         inner.set_access(BeforeBody(gateway.clone()));
+        inner.set_route(sts::Route(gateway.keys()));
         let forms = builder(&gateway, &domains)?.build();
         let hosts = if domains.is_empty() { None } else { Some(Arc::new(MultiDomain::new(&domains)?)) };
-        Ok(Service { inner: inner.build(), forms, gateway, domains, hosts })
+        let sessions = Arc::new(sts::NoSessions);
+        Ok(Service { inner: inner.build(), forms, gateway, sessions, domains, hosts })
+    }
+
+    /// With sessions of users of OIDC issuers.
+    pub fn with_sessions(self, sessions: Arc<dyn Sessions>) -> Service {
+        Service { sessions, ..self }
     }
 
     /// Answers one request.
     pub async fn answer(&self, request: Request<Body>, peer: Peer) -> Result<Response<Body>, HttpError> {
+        match sts::session_of(&*self.sessions, request.uri(), request.headers()) {
+            Ok(session) => session::within(session, self.answer_within(request, peer)).await,
+            Err(refusal) => {
+                let mut response = refused(to_s3(refusal))?;
+                // Its body is not read, and the next request is not to be taken for it.
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                Ok(response)
+            }
+        }
+    }
+
+    /// Answers one request, within its session.
+    async fn answer_within(&self, request: Request<Body>, peer: Peer) -> Result<Response<Body>, HttpError> {
         if request.method() == Method::OPTIONS {
             return self.preflight(request.uri(), request.headers()).await;
         }
@@ -83,7 +106,9 @@ impl Service {
         let may_have_body = matches!(*request.method(), Method::PUT | Method::POST);
         let waits = text(request.headers(), EXPECT.as_str()).is_some_and(|it| it.eq_ignore_ascii_case("100-continue"));
         let says_no_continue = waits && request.body().is_end_stream();
+        let for_sts = sts::is_meant(request.method(), request.uri(), request.headers());
         let mut response = match signed::check(request.uri(), request.headers()) {
+            _ if for_sts => sts::answer(&*self.sessions, &self.inner, request).await?,
             Err(refusal) => refused(to_s3(refusal))?,
             Ok(()) => self.carried_out(request, peer).await?,
         };

@@ -24,11 +24,33 @@ const UNSIGNED: [&str; 2] = ["x-amz-content-sha256", "x-amz-user-agent"];
 /// The parameters of a presigned URL; each comes once.
 const PARAMETERS: [&str; 6] =
     ["X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-Expires", "X-Amz-Signature", "X-Amz-SignedHeaders"];
+/// Where a session token is.
+const SESSION_PARAMETER: &str = "X-Amz-Security-Token";
+const SESSION_HEADER: &str = "x-amz-security-token";
 /// The parameters of presigned URLs of version 2.
 const OLD_PARAMETERS: [&str; 2] = ["AWSAccessKeyId", "Signature"];
 
 /// Refuses a request whose signature leaves out what it must hold. An anonymous request passes.
 pub fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+    check_for("s3", uri, headers)
+}
+
+/// The session token that a request carries, in its head or its query.
+pub fn session_token(uri: &Uri, headers: &HeaderMap) -> Result<Option<String>, Refusal> {
+    let wrong = |message: &str| S3ErrorCode::InvalidToken.because(message);
+    let query = Query::parse(uri.query().unwrap_or(""));
+    let mut tokens = query.values_of(SESSION_PARAMETER).map(str::to_owned).collect::<Vec<String>>();
+    for value in headers.get_all(SESSION_HEADER) {
+        tokens.push(value.to_str().map_err(|_| wrong("The session token is not printable text"))?.to_owned());
+    }
+    match tokens.len() {
+        0 | 1 => Ok(tokens.pop()),
+        _ => Err(wrong("The request has more than one session token")),
+    }
+}
+
+/// The same as [`check`] for another service.
+pub(crate) fn check_for(service: &str, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
     let query = Query::parse(uri.query().unwrap_or(""));
     if query.names.iter().any(|name| OLD_PARAMETERS.contains(&name.as_str())) {
         return Err(only_version_4());
@@ -36,7 +58,7 @@ pub fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
     let mut authorizations = headers.get_all(AUTHORIZATION).iter();
     match (authorizations.next(), query.presigned()) {
         (None, false) => Ok(()),
-        (None, true) => check_presigned(&query, headers),
+        (None, true) => check_presigned(service, &query, headers),
         (Some(_), true) => Err(S3ErrorCode::InvalidArgument.because(
             "Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter or the Authorization header \
              should be specified",
@@ -44,12 +66,12 @@ pub fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         (Some(_), false) if authorizations.next().is_some() => {
             Err(S3ErrorCode::InvalidArgument.because("The request has more than one Authorization header"))
         }
-        (Some(value), false) => check_header(value.to_str().map_err(|_| malformed_header())?, headers),
+        (Some(value), false) => check_header(service, value.to_str().map_err(|_| malformed_header())?, headers),
     }
 }
 
 /// `AWS4-HMAC-SHA256 Credential=…, SignedHeaders=…, Signature=…`.
-fn check_header(authorization: &str, headers: &HeaderMap) -> Result<(), Refusal> {
+fn check_header(service: &str, authorization: &str, headers: &HeaderMap) -> Result<(), Refusal> {
     if authorization.starts_with("AWS ") {
         return Err(only_version_4());
     }
@@ -59,13 +81,13 @@ fn check_header(authorization: &str, headers: &HeaderMap) -> Result<(), Refusal>
     let mut field = |name: &str| fields.next().and_then(|field| field.strip_prefix(name)).ok_or_else(malformed_header);
     let (credential, signed) = (field("Credential=")?, field("SignedHeaders=")?);
     let _signature = field("Signature=")?;
-    if fields.next().is_some() || !for_s3(credential) {
+    if fields.next().is_some() || !is_for(service, credential) {
         return Err(malformed_header());
     }
     check_signed_headers(signed, headers)
 }
 
-fn check_presigned(query: &Query, headers: &HeaderMap) -> Result<(), Refusal> {
+fn check_presigned(service: &str, query: &Query, headers: &HeaderMap) -> Result<(), Refusal> {
     let wrong = |message: String| S3ErrorCode::AuthorizationQueryParametersError.because(message);
     let mut values = Vec::with_capacity(PARAMETERS.len());
     for name in PARAMETERS {
@@ -79,7 +101,7 @@ fn check_presigned(query: &Query, headers: &HeaderMap) -> Result<(), Refusal> {
     if algorithm != ALGORITHM {
         return Err(wrong(format!("X-Amz-Algorithm only supports \"{ALGORITHM}\"")));
     }
-    if !for_s3(credential) {
+    if !is_for(service, credential) {
         return Err(wrong("The Credential must be ACCESS-KEY/DATE/REGION/s3/aws4_request".to_owned()));
     }
     match expires.parse::<u64>() {
@@ -114,8 +136,12 @@ fn check_signed_headers(signed: &str, headers: &HeaderMap) -> Result<(), Refusal
 
 /// Whether a credential's scope is `ACCESS-KEY/DATE/REGION/s3/aws4_request`.
 pub fn for_s3(credential: &str) -> bool {
+    is_for("s3", credential)
+}
+
+fn is_for(service: &str, credential: &str) -> bool {
     let mut scope = credential.rsplit('/');
-    scope.next() == Some("aws4_request") && scope.next() == Some("s3")
+    scope.next() == Some("aws4_request") && scope.next() == Some(service)
 }
 
 fn only_version_4() -> Refusal {

@@ -10,7 +10,7 @@
 //!   passwords.rs    argon2, a few at a time        root.rs          the world's first token
 //!   socket.rs       the way in when all tokens are lost
 //!   sealing.rs      what secrets of S3 keys are sealed with   s3_keys.rs   whose S3 key signed a request
-//!   oidc.rs         whom OIDC issuers vouch for
+//!   oidc.rs         whom OIDC issuers vouch for               sessions.rs  temporary S3 credentials for them
 //! ```
 //!
 //! Always: what a core decides by is on disk first, unless the disk refuses, which is said; a copy that nobody has confirmed for
@@ -24,6 +24,7 @@ pub mod passwords;
 pub mod root;
 pub mod s3_keys;
 pub mod sealing;
+mod sessions;
 pub mod socket;
 
 use crate::mailbox::Sender;

@@ -139,8 +139,9 @@ pub fn service(
     store: Arc<dyn DataStore>,
     access: Arc<AccessHub>,
 ) -> Result<Service, String> {
-    let gateway = Gateway::new(metadata, store, config.region.clone()).with_known_keys(access);
-    Service::new(gateway, &ServiceConfig { domains: config.domains.clone() }).map_err(|error| error.to_string())
+    let gateway = Gateway::new(metadata, store, config.region.clone()).with_known_keys(access.clone());
+    let service = Service::new(gateway, &ServiceConfig { domains: config.domains.clone() });
+    service.map(|service| service.with_sessions(access)).map_err(|error| error.to_string())
 }
 
 /// The S3 door of one thread.

@@ -113,6 +113,26 @@ impl Sealing {
         Ok((id.clone(), STANDARD.encode([&nonce[..], &sealed].concat())))
     }
 
+    /// Seals any bytes, bound to a text: the key's id, and nonce and sealed bytes.
+    pub fn seal_bytes(&self, mut plain: Vec<u8>, binding: &[u8]) -> Result<(String, Vec<u8>), Refusal> {
+        let (id, key) = self.keys.first().ok_or_else(|| none("sessions (STS) cannot be made on this node"))?;
+        let mut nonce = [0; NONCE_LEN];
+        crate::chance::fill(&mut nonce).map_err(|error| {
+            Refusal::new(ErrorCode::NotReady, format!("the operating system gives no random numbers: {error}"))
+        })?;
+        key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(binding), &mut plain)
+            .map_err(|_| Refusal::new(ErrorCode::Internal, "a session cannot be sealed"))?;
+        Ok((id.clone(), [&nonce[..], &plain].concat()))
+    }
+
+    /// Opens what `seal_bytes` sealed; `None`: another key or text, or changed.
+    pub fn open_bytes(&self, id: &str, mut sealed: Vec<u8>, binding: &[u8]) -> Option<Vec<u8>> {
+        let key = self.keys.iter().find(|(own, _)| own == id).map(|(_, key)| key)?;
+        let (nonce, rest) = sealed.split_first_chunk_mut::<NONCE_LEN>()?;
+        let opened = key.open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(binding), rest);
+        opened.ok().map(|plain| plain.to_vec())
+    }
+
     /// Opens a sealed secret.
     pub fn open(&self, id: &str, sealed: &str, bound: &Bound<'_>) -> Result<String, Refusal> {
         let key =

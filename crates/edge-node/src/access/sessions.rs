@@ -1,0 +1,264 @@
+//! Sessions of STS: sealed tokens that any node opens.
+//!
+//! ```text
+//!   HVT1.<sealing key's id>.<base64url: nonce (12) ++ ChaCha20-Poly1305 of JSON ++ tag (16)>
+//!   JSON: the access key, the secret, issuer, subject, name, groups' ids, role, session's name, end
+//! ```
+//!
+//! Always: a token that was changed does not open, nor one that another kind of sealing made (`tests::a_changed_token_does_not_open`);
+//! what a session may do is looked up at each use, and once none of its groups exists, or the issuer is believed no more, or it has
+//! ended, it counts for nothing (`tests::a_session_ends_with_its_groups`).
+//! Not here: forms and XML (door-s3), issuers' tokens (oidc.rs).
+//! Why: docs/decisions/0075-sts-sessions-are-sealed-tokens.md.
+
+use super::oidc::token::Wrong;
+use super::AccessHub;
+use crate::chance;
+use crate::monitor::unix_ms;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::Engine as _;
+use base_access::account_of_oidc;
+use base_types::access::{OidcUser, OIDC_CREDENTIAL};
+use base_types::s3::{Owner, S3ErrorCode};
+use base_types::Refusal;
+use door_s3::sts::form::Assume;
+use door_s3::sts::{Fault, Issued, Opened, SessionName, Sessions, SESSION_MARK};
+use door_s3::{DirectoryUser, Signer};
+use serde::{Deserialize, Serialize};
+
+/// What session tokens begin with: their format.
+const MARK: &str = "HVT1";
+/// What the sealed bytes are bound to, so that nothing else that was sealed passes for them.
+const BINDING: &[u8] = b"hive sts session 1";
+
+/// What is sealed.
+#[derive(Serialize, Deserialize)]
+struct Session {
+    access_key: String,
+    secret_key: String,
+    issuer: String,
+    subject: String,
+    name: String,
+    groups: Vec<u64>,
+    role: String,
+    session: String,
+    expires_ms: u64,
+}
+
+fn no_token(message: &str) -> Refusal {
+    S3ErrorCode::InvalidToken.because(message)
+}
+
+/// STS's code for why an issuer's token counts for nothing.
+fn fault_of(wrong: &Wrong) -> Fault {
+    let code = match wrong {
+        Wrong::Expired => "ExpiredTokenException",
+        Wrong::Unreachable => "IDPCommunicationError",
+        _ => "InvalidIdentityToken",
+    };
+    Fault::new(code, 400, wrong.to_string())
+}
+
+fn unavailable(message: impl Into<String>) -> Fault {
+    Fault::new("ServiceUnavailable", 503, message)
+}
+
+#[async_trait::async_trait]
+impl Sessions for AccessHub {
+    async fn assume(&self, asked: Assume) -> Result<Issued, Fault> {
+        if self.issuers.is_empty() {
+            return door_s3::sts::NoSessions.assume(asked).await;
+        }
+        let vouched = self.vouched(&asked.token).await.map_err(|wrong| fault_of(&wrong))?;
+        let now_ms = unix_ms();
+        self.check_age(now_ms).map_err(|refusal| unavailable(refusal.message))?;
+        let denied = |message: String| Fault::new("AccessDenied", 403, message);
+        let directory = self.directory();
+        let mut groups = vouched.user.groups;
+        if let Some(group) = &asked.group {
+            let id = directory.group(group).map(|row| row.id);
+            groups.retain(|own| Some(*own) == id);
+        }
+        if groups.is_empty() {
+            let which = asked.group.as_ref().map_or("in no group of the directory".to_owned(), |group| {
+                format!("not in the group {}", super::oidc::bounded(group))
+            });
+            return Err(denied(format!("Not authorized to perform sts:AssumeRoleWithWebIdentity: the token's user is {which} (`hive group list`)")));
+        }
+        let no_random =
+            |error: std::io::Error| unavailable(format!("the operating system gives no random numbers: {error}"));
+        let account = vouched.user.account;
+        let session = Session {
+            access_key: format!("{SESSION_MARK}{:016X}", chance::draw().map_err(no_random)?),
+            secret_key: chance::secret_key().map_err(no_random)?,
+            issuer: vouched.issuer,
+            subject: vouched.claims.subject,
+            name: vouched.user.name,
+            groups,
+            role: asked.group.unwrap_or_else(|| "*".into()),
+            session: asked.name,
+            expires_ms: now_ms.saturating_add(asked.duration_s.saturating_mul(1_000)),
+        };
+        let session_token = self.seal_session(&session).map_err(|refusal| unavailable(refusal.message))?;
+        Ok(Issued {
+            access_key: session.access_key,
+            secret_key: session.secret_key,
+            session_token,
+            expires_ms: session.expires_ms,
+            who: SessionName { account, role: session.role, name: session.session },
+            subject: session.subject,
+            audience: self.issuers.audience_of(&session.issuer),
+            provider: session.issuer,
+        })
+    }
+
+    fn open(&self, session_token: &str) -> Result<Opened, Refusal> {
+        let session = self.open_session(session_token)?;
+        let now_ms = unix_ms();
+        if session.expires_ms <= now_ms {
+            return Err(S3ErrorCode::ExpiredToken
+                .because("The session has ended; begin another one (AssumeRoleWithWebIdentity)"));
+        }
+        if !self.issuers.knows(&session.issuer) {
+            return Err(no_token("This node does not believe the session's issuer (any more)"));
+        }
+        self.check_age(now_ms).map_err(|refusal| S3ErrorCode::ServiceUnavailable.because(refusal.message))?;
+        let account = account_of_oidc(&session.issuer, &session.subject);
+        let user = OidcUser {
+            name: session.name.clone(),
+            account: account.clone(),
+            groups: session.groups,
+            expires_ms: session.expires_ms,
+        };
+        let directory = self.directory();
+        let identity = directory
+            .oidc_identity(&user)
+            .ok_or_else(|| no_token("The groups of the session do not exist any more"))?;
+        let owner = Owner { id: account.clone(), display_name: session.name };
+        let user = DirectoryUser { identity, credential: OIDC_CREDENTIAL, epoch: directory.epoch() };
+        Ok(Opened {
+            access_key: session.access_key,
+            signer: Signer { secret_key: session.secret_key, owner, user: Some(user) },
+            who: SessionName { account, role: session.role, name: session.session },
+        })
+    }
+}
+
+impl AccessHub {
+    fn seal_session(&self, session: &Session) -> Result<String, Refusal> {
+        let plain = serde_json::to_vec(session).map_err(|_| no_token("a session cannot be written"))?;
+        let (id, sealed) = self.sealing.seal_bytes(plain, BINDING)?;
+        Ok(format!("{MARK}.{id}.{}", URL_SAFE_NO_PAD.encode(sealed)))
+    }
+
+    fn open_session(&self, token: &str) -> Result<Session, Refusal> {
+        let malformed = || no_token("The session token is malformed, or of another world");
+        let mut parts = token.split('.');
+        let (mark, id, sealed) = (parts.next(), parts.next(), parts.next());
+        if mark != Some(MARK) || parts.next().is_some() {
+            return Err(malformed());
+        }
+        let sealed = URL_SAFE_NO_PAD.decode(sealed.unwrap_or("")).map_err(|_| malformed())?;
+        let plain = self.sealing.open_bytes(id.unwrap_or(""), sealed, BINDING).ok_or_else(malformed)?;
+        serde_json::from_slice(&plain).map_err(|_| malformed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::sealing::{Bound, Sealing};
+    use crate::config::{AccessSection, OidcSection};
+    use base_access::{Binding, Directory, GroupRow, Row, RowBody};
+    use std::sync::Arc;
+
+    const ISSUER: &str = "https://corp.example";
+
+    fn hub(home: &std::path::Path, ids: &[u64], issuers: bool) -> Arc<AccessHub> {
+        let file = home.join("sealing");
+        std::fs::write(&file, "00".repeat(32)).unwrap();
+        let section: OidcSection =
+            serde_json::from_value(serde_json::json!({"issuer": ISSUER, "audience": "hive"})).unwrap();
+        let oidc = if issuers { vec![section] } else { Vec::new() };
+        let access = AccessSection { required: true, oidc, ..Default::default() };
+        let row = |id: &u64| {
+            let roles = vec![Binding { role: "writer".into(), on: "bucket/b".parse().ok() }];
+            let group =
+                GroupRow { id: *id, issuer: ISSUER.into(), claim: "g".into(), tenant: None, roles, created_ms: 0 };
+            (format!("group/g{id}"), Row { epoch: 1, changed_ms: 0, body: Some(RowBody::Group(group)) })
+        };
+        let directory = Directory::new(1, ids.iter().map(row).collect());
+        crate::access::file::write(home, "w", &directory, unix_ms()).unwrap();
+        AccessHub::open(&access, home.into(), "w", &[], Sealing::load(Some(&file)).unwrap()).0
+    }
+
+    fn session(expires_ms: u64) -> Session {
+        Session {
+            access_key: "HIVT0000000000000001".into(),
+            secret_key: "the secret".into(),
+            issuer: ISSUER.into(),
+            subject: "ann".into(),
+            name: "oidc:ann".into(),
+            groups: vec![11, 12],
+            role: "*".into(),
+            session: "ci".into(),
+            expires_ms,
+        }
+    }
+
+    fn code(opened: Result<Opened, Refusal>) -> Result<String, &'static str> {
+        let code = |refusal: Refusal| refusal.code.s3().map_or("other", |code| code.name());
+        opened.map(|own| own.signer.secret_key).map_err(code)
+    }
+
+    #[test]
+    fn a_session_ends_with_its_groups() {
+        let home = tempfile::tempdir().unwrap();
+        let own = hub(home.path(), &[11, 99], true);
+        let token = own.seal_session(&session(unix_ms() + 60_000)).unwrap();
+        let opened = own.open(&token).unwrap();
+        assert_eq!(opened.signer.owner.id, account_of_oidc(ISSUER, "ann"));
+        assert_eq!((opened.access_key.as_str(), opened.who.name.as_str()), ("HIVT0000000000000001", "ci"));
+        assert_eq!(opened.signer.user.as_ref().map(|user| user.identity.rules.len()), Some(1));
+        assert!(!format!("{opened:?}").contains("the secret"));
+        let ended = own.seal_session(&session(unix_ms() - 1)).unwrap();
+        assert_eq!(code(own.open(&ended)), Err("ExpiredToken"));
+        assert_eq!(code(hub(home.path(), &[12], true).open(&token)), Ok("the secret".into()), "another node");
+        assert_eq!(code(hub(home.path(), &[99], true).open(&token)), Err("InvalidToken"), "no group is left");
+        assert_eq!(code(hub(home.path(), &[11], false).open(&token)), Err("InvalidToken"), "no issuer is believed");
+    }
+
+    #[test]
+    fn a_changed_token_does_not_open() {
+        let home = tempfile::tempdir().unwrap();
+        let own = hub(home.path(), &[11], true);
+        let token = own.seal_session(&session(unix_ms() + 60_000)).unwrap();
+        assert!(token.len() < door_s3::sts::SESSION_TOKEN_BYTES_MAX / 4, "{}", token.len());
+        for at in (0..token.len()).step_by(5) {
+            let mut bytes = token.clone().into_bytes();
+            bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
+            let changed = String::from_utf8(bytes).unwrap();
+            assert_eq!(code(own.open(&changed)), Err("InvalidToken"), "byte {at}");
+        }
+        for bad in
+            ["", ".", "..", "HVT1", "HVT1..", "HVT1.x.y", &format!("{token}."), &token[..token.len() - 4], "é.é.é"]
+        {
+            assert_eq!(code(own.open(bad)), Err("InvalidToken"), "{bad}");
+        }
+        // A sealed secret of a key is no session, though the same key sealed it.
+        let bound = Bound { access_key: "HIVK1", user: "ann", user_id: 7 };
+        let (id, sealed) = own.sealing.seal("{}", &bound).unwrap();
+        let sealed = URL_SAFE_NO_PAD.encode(base64::engine::general_purpose::STANDARD.decode(sealed).unwrap());
+        assert_eq!(code(own.open(&format!("{MARK}.{id}.{sealed}"))), Err("InvalidToken"));
+    }
+
+    #[tokio::test]
+    async fn no_issuer_and_no_sealing_key_are_said() {
+        let home = tempfile::tempdir().unwrap();
+        let asked = |token: &str| Assume { token: token.into(), group: None, name: "ci".into(), duration_s: 900 };
+        let fault = hub(home.path(), &[11], false).assume(asked("x")).await.err().unwrap();
+        assert!(fault.message.contains("[[access.oidc]]"), "{}", fault.message);
+        let fault = hub(home.path(), &[11], true).assume(asked("a.b.c")).await.err().unwrap();
+        assert_eq!((fault.code, fault.status), ("InvalidIdentityToken", 400));
+    }
+}
