@@ -33,14 +33,14 @@ def check(holds, message):
 
 
 class World:
-    def __init__(self, home):
+    def __init__(self, home, *options):
         self.home = home
         self.canaries = []
         self.ready_file = os.path.join(home, "ready.json")
         self.log = open(os.path.join(home, "dev.log"), "w")
         self.process = subprocess.Popen(
             [HIVE, "dev", "--secure", "--base-port", str(BASE), "--data", os.path.join(home, "data"), "--no-restart",
-             "--ready-file", self.ready_file],
+             "--ready-file", self.ready_file, *options],
             stdout=self.log, stderr=self.log)
         until = time.time() + READY_S
         while not os.path.exists(self.ready_file):
@@ -310,4 +310,5 @@ def secrets_stay(world):
                       f"a token is in {path}")
 
 
-main()
+if __name__ == "__main__":
+    main()

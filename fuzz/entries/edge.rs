@@ -1,6 +1,7 @@
-//! Ways in to edge-node: node.toml, a static topology, messages between nodes.
+//! Ways in to edge-node: node.toml, a static topology, tokens and keys of OIDC issuers, messages between nodes.
 
-use edge_node::config::{check, topology, NodeFile};
+use edge_node::access::oidc::{keys::KeySet, token};
+use edge_node::config::{check, topology, NodeFile, OidcSection};
 use std::path::Path;
 
 /// A text as node.toml, checked as at a start (no file it names is opened; there are none).
@@ -27,5 +28,17 @@ pub fn topology_text(data: &[u8]) {
     let Ok(text) = core::str::from_utf8(data) else { return };
     if let Ok(shards) = topology::parse("topology.yaml", text) {
         assert!(shards.iter().enumerate().all(|(place, shard)| shard.index as usize == place));
+    }
+}
+
+/// An issuer's keys, a zero byte, and a token. Nobody has signed it, so it says nothing.
+pub fn oidc_token(data: &[u8]) {
+    let at = data.iter().position(|&byte| byte == 0).unwrap_or(data.len());
+    let token = String::from_utf8_lossy(data.get(at + 1..).unwrap_or_default());
+    let _ = token::issuer_of(&token);
+    let Ok(keys) = KeySet::parse(&data[..at]) else { return };
+    let issuer = OidcSection::new("https://corp.example/realm", "hive");
+    if let Err(wrong) = token::check(&token, &keys, &issuer, 1_800_000_000) {
+        assert!(wrong.to_string().len() < 1_024);
     }
 }

@@ -31,3 +31,8 @@ fn s3_document() {
 fn s3_form() {
     corpus::run("s3_form", corpus::DECODER, s3::s3_form);
 }
+
+#[test]
+fn sts_form() {
+    corpus::run("sts_form", corpus::DECODER, s3::sts_form);
+}

@@ -25,3 +25,8 @@ fn topology_text() {
 fn peer_message() {
     corpus::run("peer_message", corpus::DECODER, peer_wire::peer_message);
 }
+
+#[test]
+fn oidc_token() {
+    corpus::run("oidc_token", corpus::DECODER, edge::oidc_token);
+}

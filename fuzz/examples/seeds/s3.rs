@@ -4,6 +4,14 @@ use crate::Seeds;
 
 const READ: &str = r#"{"Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":"arn:aws:s3:::bucket/*""#;
 
+/// Forms for STS, and a session token.
+const STS_FORMS: &[&str] = &[
+    "Action=GetCallerIdentity&Version=2011-06-15",
+    "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&WebIdentityToken=a.b.c&RoleArn=arn%3Aaws%3Aiam%3A%3Ahive%3Arole%2Fdevs&RoleSessionName=ci&DurationSeconds=900",
+    "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&WebIdentityToken=%00%ff&Policy={}",
+    "HVT1.0011aabb.AAAA",
+];
+
 /// Adds them.
 pub fn add(seeds: &mut Seeds) {
     policies(seeds);
@@ -17,11 +25,26 @@ fn policies(seeds: &mut Seeds) {
         seeds.add("s3_policy", format!(r#"{{"Version":"2012-10-17","Statement":[{statement}]}}{}{said}"#, '\0'));
     };
     add(&format!("{READ}}}"), "");
-    add(&format!(r#"{READ},"Condition":{{"StringLike":{{"aws:UserAgent":["*a*b","c?d*"]}}}}}}"#), "aws:useragent=xaxbxcxd");
-    add(&format!(r#"{READ},"Condition":{{"IpAddress":{{"aws:SourceIp":["10.0.0.0/8","::1"]}}}}}}"#), "aws:sourceip=10.1.2.3");
-    add(&format!(r#"{READ},"Condition":{{"DateLessThan":{{"aws:CurrentTime":"2030-01-01T00:00:00Z"}}}}}}"#), "aws:currenttime=1");
-    add(&format!(r#"{READ},"Condition":{{"NumericLessThanEqualsIfExists":{{"s3:max-keys":"10"}}}}}}"#), "s3:max-keys=1e3");
-    add(r#"{"Effect":"Deny","NotPrincipal":{"AWS":["ann"]},"NotAction":"s3:Get*","NotResource":"arn:aws:s3:::bucket/a?*"}"#, "a/b");
+    add(
+        &format!(r#"{READ},"Condition":{{"StringLike":{{"aws:UserAgent":["*a*b","c?d*"]}}}}}}"#),
+        "aws:useragent=xaxbxcxd",
+    );
+    add(
+        &format!(r#"{READ},"Condition":{{"IpAddress":{{"aws:SourceIp":["10.0.0.0/8","::1"]}}}}}}"#),
+        "aws:sourceip=10.1.2.3",
+    );
+    add(
+        &format!(r#"{READ},"Condition":{{"DateLessThan":{{"aws:CurrentTime":"2030-01-01T00:00:00Z"}}}}}}"#),
+        "aws:currenttime=1",
+    );
+    add(
+        &format!(r#"{READ},"Condition":{{"NumericLessThanEqualsIfExists":{{"s3:max-keys":"10"}}}}}}"#),
+        "s3:max-keys=1e3",
+    );
+    add(
+        r#"{"Effect":"Deny","NotPrincipal":{"AWS":["ann"]},"NotAction":"s3:Get*","NotResource":"arn:aws:s3:::bucket/a?*"}"#,
+        "a/b",
+    );
 }
 
 fn requests(seeds: &mut Seeds) {
@@ -68,7 +91,8 @@ fn documents(seeds: &mut Seeds) {
 fn forms(seeds: &mut Seeds) {
     // {"expiration": "2026-11-23T13:00:00Z", "conditions": [["starts-with", "$key", "in/"], ["content-length-range", 1, 10]]}
     let policy = "eyJleHBpcmF0aW9uIjogIjIwMjYtMTEtMjNUMTM6MDA6MDBaIiwgImNvbmRpdGlvbnMiOiBbWyJzdGFydHMtd2l0aCIsICIka2V5IiwgImluLyJdLCBbImNvbnRlbnQtbGVuZ3RoLXJhbmdlIiwgMSwgMTBdXX0=";
-    let plain = [("key", "in/${filename}"), ("acl", "private"), ("x-amz-meta-a", "1"), ("success_action_status", "201")];
+    let plain =
+        [("key", "in/${filename}"), ("acl", "private"), ("x-amz-meta-a", "1"), ("success_action_status", "201")];
     let signed = [
         ("key", "in/a"),
         ("policy", policy),
@@ -89,5 +113,8 @@ fn forms(seeds: &mut Seeds) {
         }
         body.extend(b"--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\nhello\r\n--b--\r\n");
         seeds.add("s3_form", body);
+    }
+    for form in STS_FORMS {
+        seeds.add("sts_form", form);
     }
 }
