@@ -18,6 +18,8 @@ BASE = int(os.environ.get("SECURE_WORLD_BASE_PORT", "29000"))
 # Longer than a world of five debug nodes takes on a busy machine.
 READY_S = 180
 REVOKED_S = 2.0
+# Longer than the gateway's deadline, after which it answers that a bucket has no majority.
+S3_ANSWER_S = 40
 # Longer than a new user takes to every node of a busy machine.
 KNOWN_S = 10
 
@@ -36,6 +38,9 @@ class World:
     def __init__(self, home, *options):
         self.home = home
         self.canaries = []
+        self.signers = {}
+        # What every user of the machine saw of the commands that ran.
+        self.arguments = []
         self.ready_file = os.path.join(home, "ready.json")
         self.log = open(os.path.join(home, "dev.log"), "w")
         self.process = subprocess.Popen(
@@ -64,7 +69,15 @@ class World:
         if token:
             env["HIVE_TOKEN_FILE"] = token
         env.update(environment or {})
-        return subprocess.run([HIVE, *arguments], env=env, capture_output=True, text=True, timeout=60)
+        process = subprocess.Popen([HIVE, *arguments], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        with open(f"/proc/{process.pid}/cmdline", "rb") as shown:
+            self.arguments.append(shown.read())
+        try:
+            out, err = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
     def done(self, *arguments, **how):
         result = self.hive(*arguments, **how)
@@ -170,27 +183,31 @@ def revocation(world):
     world.done("kv", "get", "ann/1", node=0, token=ann)
 
 
+def s3(world, pair, method, path, node=0):
+    """The body and the status of a request that curl signs."""
+    command = ["curl", "-s", "-m", str(S3_ANSWER_S), "-w", "%{http_code}", "--cacert", world.ready["ca"],
+               "--aws-sigv4", "aws:amz:us-east-1:s3", "--user", ":".join(pair), world.nodes[node]["s3"] + path]
+    body = "body" if method == "PUT" and path.count("/") > 1 else ""
+    command += ["-H", "x-amz-content-sha256: " + hashlib.sha256(body.encode()).hexdigest()]
+    command += ["-I"] if method == "HEAD" else ["-X", method]
+    return subprocess.run([*command, "-d", body, "-H", "content-type: text/plain"] if method == "PUT" else command,
+                          capture_output=True, text=True).stdout
+
+
 def s3_keys(world):
     """A user's S3 key: its roles and bounds at the S3 door, its secret nowhere, and its end."""
     root = world.root
 
-    def key(*arguments):
-        lines = world.done("key", "create", *arguments, token=root).splitlines()
-        pair = dict(line.split("=", 1) for line in lines)
+    def pair_of(lines):
+        pair = dict(line.split("=", 1) for line in lines.splitlines())
         world.canaries.append(("s3-key", "." + pair["AWS_SECRET_ACCESS_KEY"]))
         return pair["AWS_ACCESS_KEY_ID"], pair["AWS_SECRET_ACCESS_KEY"]
 
-    def s3(pair, method, path, node=0):
-        command = ["curl", "-s", "-m", "20", "-w", "%{http_code}", "--cacert", world.ready["ca"],
-                   "--aws-sigv4", "aws:amz:us-east-1:s3", "--user", ":".join(pair), "-X", method,
-                   world.nodes[node]["s3"] + path]
-        body = "body" if method == "PUT" and path.count("/") > 1 else ""
-        command += ["-H", "x-amz-content-sha256: " + hashlib.sha256(body.encode()).hexdigest()]
-        return subprocess.run([*command, "-d", body, "-H", "content-type: text/plain"] if method == "PUT" else command,
-                              capture_output=True, text=True).stdout
+    def key(*arguments):
+        return pair_of(world.done("key", "create", *arguments, token=root))
 
     def expect(expected, pair, method, path, why, node=0):
-        got = s3(pair, method, path, node)
+        got = s3(world, pair, method, path, node)
         check(got.endswith(str(expected)), f"S3 {method} {path}: {got}, not {expected}: {why}")
 
     world.done("user", "create", "olga", "--role", "root", token=root)
@@ -207,8 +224,28 @@ def s3_keys(world):
     world.done("key", "revoke", sam[0], node=1, token=root)
     since = time.time()
     for node in range(len(world.nodes)):
-        while s3(sam, "GET", "/vault/in/a", node).endswith("200"):
+        while s3(world, sam, "GET", "/vault/in/a", node).endswith("200"):
             check(time.time() - since < REVOKED_S, f"node {node + 1} takes an S3 key {REVOKED_S} s after it was revoked")
+    # A key with a bound sees the buckets that it reaches, and those alone.
+    expect(200, olga, "PUT", "/cellar", "another bucket")
+    names = s3(world, narrow, "GET", "/")
+    check(names.endswith("200") and "vault" in names and "cellar" not in names, f"a key with a bound lists {names}")
+    expect(200, narrow, "HEAD", "/vault", "a part of it is enough to see that it is there")
+    expect(403, narrow, "HEAD", "/cellar", "beyond the key's bound")
+    # A key of an S3 account: sealed in its row, and shown once.
+    world.done("ctl", "s3", "account", "create", "acme", token=root)
+    acme = pair_of(world.done("ctl", "s3", "key", "create", "acme", token=root))
+    expect(200, acme, "PUT", "/acme", "an account makes buckets", node=1)
+    expect(200, acme, "PUT", "/acme/a", "and puts objects", node=4)
+    with open(root) as file:
+        allowed = ["-H", f"Authorization: Bearer {file.read().strip()}"]
+    body = json.dumps({"action": "GetAccessKey", "access_key": acme[0]})
+    shown = subprocess.run(["curl", "-s", "-m", "20", "--cacert", world.ready["ca"], *allowed, "-d", body, world.nodes[2]["http"]],
+                           capture_output=True, text=True).stdout
+    check('"account":"acme"' in shown.replace(" ", "") and acme[1] not in shown, f"GetAccessKey shows {shown}")
+    check("1 access keys" in world.done("ctl", "s3", "key", "seal", "acme", token=root), "a key is not sealed")
+    expect(200, acme, "GET", "/acme/a", "a key that was sealed again", node=3)
+    world.signers = {"a user": olga, "an account": acme}
 
 
 def break_glass(world):
@@ -260,15 +297,15 @@ def canaries(world):
     check(got == "401", f"a token in the query: {got}")
     s3 = node["s3"] + "/canary-bucket/key"
     credential = "Credential=AKIA0000000000000000/20261124/us-east-1/s3/aws4_request, SignedHeaders=host, Signature="
-    for name, arguments in [
-            ("s3-header", lambda secret: ["-H", f"Authorization: AWS4-HMAC-SHA256 {credential}{secret}", s3]),
-            ("s3-session", lambda secret: ["-H", f"x-amz-security-token: {secret}", s3]),
-            ("s3-query", lambda secret: [f"{s3}?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Signature={secret}"]),
-            ("s3-form", lambda secret: ["-F", f"x-amz-signature={secret}", "-F", "file=x", node["s3"] + "/canary-bucket"]),
-            ("s3-document", lambda secret: ["-X", "POST", "-d", f"<Delete><Key>{secret}</Key", node["s3"] + "/canary-bucket?delete"])]:
+    for name, expected, arguments in [
+            ("s3-header", "400", lambda secret: ["-H", f"Authorization: AWS4-HMAC-SHA256 {credential}{secret}", s3]),
+            ("s3-session", "404", lambda secret: ["-H", f"x-amz-security-token: {secret}", s3]),
+            ("s3-query", "400", lambda secret: [f"{s3}?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Signature={secret}"]),
+            ("s3-form", "400", lambda secret: ["-F", f"x-amz-signature={secret}", "-F", "file=x", node["s3"] + "/canary-bucket"]),
+            ("s3-document", "404", lambda secret: ["-X", "POST", "-d", f"<Delete><Key>{secret}</Key", node["s3"] + "/canary-bucket?delete"])]:
         command = ["curl", "-s", "-m", "20", "-o", "/dev/null", "-w", "%{http_code}", "--cacert", world.ready["ca"]]
         got = subprocess.run([*command, *arguments(world.canary(name))], capture_output=True, text=True).stdout
-        check(got.startswith("4"), f"{name}: {got}")
+        check(got == expected, f"{name}: {got}, not {expected}")
     # On the command line of hive itself a secret is a file or an environment variable; the processes are searched meanwhile.
     for word, file in [("--password-file", kept), ("--token-file", kept)]:
         world.hive("user", "create", "pat", word, file, token=root)
@@ -283,6 +320,9 @@ def canaries(world):
 def majority_lost(world):
     """The loss of the world's majority stops nobody who was known before."""
     ann = os.path.join(world.home, "ann")
+    for pair in world.signers.values():
+        for node in (0, 1):
+            check(s3(world, pair, "GET", "/acme", node)[-3:] in ("200", "403"), "a signature is not judged")
     for node in world.nodes[2:]:
         os.kill(node["pid"], signal.SIGKILL)
     time.sleep(3)
@@ -291,10 +331,20 @@ def majority_lost(world):
         check(read.returncode == 0, f"a known user is stopped by the loss of the world's majority: {read.stderr}")
         world.refused("PermissionDenied", "kv", "get", "bob", "--read-consistency", "eventual", node=node, token=ann)
         check(world.curl(node, "/get?key=ann/1") == "401", "nobody is asked who it is any more")
+    # Buckets have lost their majority, too: a right signature is answered 503, and a wrong one still 403.
+    for who, (access_key, secret) in world.signers.items():
+        for node in (0, 1):
+            got = s3(world, (access_key, secret), "GET", "/vault/in/a", node)
+            check(got.endswith("503"), f"the key of {who} is not known without the world's majority: {got}")
+            got = s3(world, (access_key, "x" * len(secret)), "GET", "/vault/in/a", node)
+            check(got.endswith("403") and "SignatureDoesNotMatch" in got, f"a wrong secret of {who}: {got}")
 
 
 def secrets_stay(world):
     """No token, password or canary is in any file (logs and panics among them) but those made for it."""
+    seen = [arguments for arguments in world.arguments if arguments]
+    check(len(seen) > len(world.arguments) // 2, "most commands had ended before their arguments were looked at")
+    world.search("the arguments of a command", b"\0".join(seen))
     wanted = [open(os.path.join(world.home, name)).read().strip() for name in ("root", "ann", "eve", "fresh")]
     own = {os.path.join(world.home, name) for name in ("root", "ann", "eve", "fresh", "password", "ready.json")}
     for folder, _, files in os.walk(world.home):

@@ -20,6 +20,7 @@ a world of `hive dev --secure`. With curl, such a request is `curl --cacert "$HI
     groups(guide)
     tokens(guide)
     s3_keys(guide)
+    sealed_keys(guide)
     removals(guide)
 
 
@@ -105,6 +106,20 @@ def s3_keys(guide):
     guide.show({"action": "ListS3Keys", "user": "ann"})
     guide.say("## RevokeS3Key\n\nEnds an S3 access key. Within two seconds no node takes it that hears from the world.")
     guide.show({"action": "RevokeS3Key", "access_key": made["access_key"], "user": "ann"})
+
+
+
+def sealed_keys(guide):
+    guide.say("""
+## SealAccessKey
+
+Seals the secret of an S3 account's key that is in plain text, or sealed by an earlier key, by the first of `access.sealing_key_file`. A key that is made where there is a
+sealing key is sealed from the start, and only this answer shows its secret:
+""")
+    guide.show({"action": "CreateAccount", "account": "acme"})
+    guide.show({"action": "CreateAccessKey", "account": "acme", "access_key": "acme-key", "secret_key": "acme-secret-key"})
+    guide.show({"action": "GetAccessKey", "access_key": "acme-key"}, node=2)
+    guide.show({"action": "SealAccessKey", "access_key": "acme-key"})
 
 
 def removals(guide):

@@ -163,6 +163,7 @@ fn s3<E>(call: &S3Action, check: &mut dyn FnMut(Need<'_>) -> Result<(), E>) -> R
         S::CreateAccessKey(call) => need(Secure, account(&call.account)),
         // It shows the secret.
         S::GetAccessKey(_) => need(Secure, Target::every(Kind::Account)),
+        S::SealAccessKey(_) => need(Secure, Target::every(Kind::Account)),
         S::DeleteAccessKey(_) => need(Secure, Target::every(Kind::Account)),
         S::ListAccessKeys(call) => need(Inspect, account(&call.account)),
         S::CreateBucket(call) => need(Configure, bucket(&call.bucket)),

@@ -237,6 +237,10 @@ pub struct CreateUser {
     /// What the edge made of it.
     #[serde(skip)]
     pub password_hash: Option<String>,
+    /// The id that follows from the request's, where it has one; zero: the core draws one. A user of this name and id is one that
+    /// this request made before.
+    #[serde(skip)]
+    pub id: u64,
 }
 
 /// Changes a user.
@@ -411,6 +415,9 @@ pub struct CreateToken {
     /// Of the secret that the edge has drawn.
     #[serde(skip)]
     pub hash: String,
+    /// The id follows from the request's: what has it is what this request made before, and its secret is replaced.
+    #[serde(skip)]
+    pub of_request: bool,
 }
 
 /// Ends a token.
@@ -460,6 +467,9 @@ pub struct CreateS3Key {
     /// The secret as the edge sealed it.
     #[serde(skip)]
     pub sealed: String,
+    /// The id follows from the request's: what has it is what this request made before, and its secret is replaced.
+    #[serde(skip)]
+    pub of_request: bool,
 }
 
 /// Ends an S3 access key of a user.

@@ -122,6 +122,26 @@ impl Draft<'_> {
         }
     }
 
+    /// The id that follows from the request, or one that is drawn.
+    fn id_of_user(&mut self, call: &CreateUser) -> Result<u64, Refusal> {
+        if call.id == 0 {
+            return Ok(self.draw_id());
+        }
+        if self.directory.identity(call.id).is_some() || self.has_user(call.id) {
+            return Err(Refusal::new(
+                ErrorCode::Conflict,
+                "the user's id is taken: nothing was made; retry with another request_id",
+            ));
+        }
+        Ok(call.id)
+    }
+
+    /// Disabled users, too: nobody gets the id of one.
+    fn has_user(&self, id: u64) -> bool {
+        let of = |body: &RowBody| matches!(body, RowBody::User(user) if user.id == id);
+        self.directory.rows().values().filter_map(|row| row.body.as_ref()).any(of)
+    }
+
     /// Refuses to give everything on behalf of somebody who has less.
     fn check_gift(&self, rules: &[Rule]) -> Result<(), Refusal> {
         let all =
@@ -215,8 +235,11 @@ impl Draft<'_> {
     fn create_user(&mut self, call: &CreateUser) -> Result<AccessAnswer, Refusal> {
         check_name("user", &call.user)?;
         let name = format!("user/{}", call.user);
-        if self.body(&name).is_some() {
-            return Err(exists(ErrorCode::UserExists, "user", &call.user));
+        match self.body(&name) {
+            // Made by this request, whose answer was lost.
+            Some(RowBody::User(there)) if call.id != 0 && there.id == call.id => return Ok(AccessAnswer::Done),
+            Some(_) => return Err(exists(ErrorCode::UserExists, "user", &call.user)),
+            None => {}
         }
         if call.service && call.password_hash.is_some() {
             let message = "a service has no password; give it a token (`hive token create`)";
@@ -224,7 +247,7 @@ impl Draft<'_> {
         }
         let tenant = self.tenant_of(&call.user)?;
         let roles = self.bindings(&call.roles)?;
-        let id = self.draw_id();
+        let id = self.id_of_user(call)?;
         let row = UserRow {
             id,
             service: call.service,
@@ -352,13 +375,21 @@ impl Draft<'_> {
         check_terms(&call.note, call.expires_in_s)?;
         let id = format!("{:016x}", call.id);
         let name = format!("token/{id}");
-        if call.id == 0 || self.directory.rows().contains_key(&name) || self.directory.identity(call.id).is_some() {
+        let on = call.on.as_deref().map(|on| pattern("on", on)).transpose()?;
+        let own = match self.body(&name) {
+            Some(RowBody::Token(made)) => {
+                call.of_request && (made.user.1, &made.on, &made.note) == (user.id, &on, &call.note)
+            }
+            _ => false,
+        };
+        let taken = self.directory.rows().contains_key(&name) || self.directory.identity(call.id).is_some();
+        if call.id == 0 || taken && !own {
             return Err(Refusal::new(ErrorCode::Conflict, "the token's id is taken: nothing was made; retry"));
         }
         let token = TokenRow {
             user: (call.user.clone(), user.id),
             hash: call.hash.clone(),
-            on: call.on.as_deref().map(|on| pattern("on", on)).transpose()?,
+            on,
             expires_ms: call.expires_in_s.map(|seconds| self.now_ms.saturating_add(seconds * 1_000)),
             note: call.note.clone(),
             created_ms: self.now_ms,

@@ -164,7 +164,7 @@ impl World {
 
 fn create_user(user: &str, roles: &[&str]) -> CreateUser {
     let roles = roles.iter().map(|role| role.to_string()).collect();
-    CreateUser { user: user.into(), service: false, roles, password: None, password_hash: None }
+    CreateUser { user: user.into(), service: false, roles, password: None, password_hash: None, id: 0 }
 }
 
 fn create_token(user: &str, id: u64) -> (Token, CreateToken) {
@@ -176,6 +176,7 @@ fn create_token(user: &str, id: u64) -> (Token, CreateToken) {
         note: String::new(),
         id,
         hash: token.hash().to_string(),
+        of_request: false,
     };
     (token, call)
 }
@@ -210,6 +211,7 @@ fn create_s3_key(world: &World, user: &str, id: u64) -> CreateS3Key {
         user_id: world.directory(0).user(user).map_or(0, |row| row.id),
         sealed_by: "00112233".into(),
         sealed: "sealed".into(),
+        of_request: false,
     }
 }
 
@@ -239,6 +241,40 @@ fn s3_keys_are_made_and_revoked() {
     assert!(!world.directory(0).holds(8, at) && world.directory(0).identity(8).is_none());
     world.ask(0, DeleteUser { user: "alice".into() }).unwrap();
     assert!(world.directory(0).s3_key(&base_access::access_key_of(9)).is_none(), "keys go with their user");
+}
+
+#[test]
+fn a_repeated_request_makes_nothing_twice() {
+    let mut world = World::new(2);
+    let alice = CreateUser { id: 77, ..create_user("alice", &["writer on bucket/b"]) };
+    for node in [0, 1] {
+        world.ask(node, alice.clone()).unwrap();
+        world.sync(1 - node);
+    }
+    assert_eq!(world.directory(0).user("alice").map(|user| user.id), Some(77));
+    let other = CreateUser { id: 78, ..alice.clone() };
+    assert_eq!(world.ask(0, other).unwrap_err().code, ErrorCode::UserExists, "another request");
+    let taken = CreateUser { id: 77, ..create_user("bob", &[]) };
+    assert_eq!(world.ask(0, taken).unwrap_err().code, ErrorCode::Conflict, "nobody gets another's id");
+    // The secret whose answer was lost opens nothing.
+    let (first, call) = create_token("alice", 8);
+    let call = CreateToken { of_request: true, ..call };
+    world.ask(0, call.clone()).unwrap();
+    let second = Token::new(8, [9; 32]);
+    let again = CreateToken { hash: second.hash().to_string(), ..call.clone() };
+    world.ask(0, again.clone()).unwrap();
+    assert!(world.directory(0).proves(&second) && !world.directory(0).proves(&first));
+    let other = CreateToken { note: "another".into(), ..again.clone() };
+    assert_eq!(world.ask(0, other).unwrap_err().code, ErrorCode::Conflict, "not the same request");
+    assert_eq!(world.ask(0, CreateToken { of_request: false, ..again }).unwrap_err().code, ErrorCode::Conflict);
+    let key = CreateS3Key { of_request: true, ..create_s3_key(&world, "alice", 9) };
+    world.ask(0, key.clone()).unwrap();
+    world.ask(0, CreateS3Key { sealed: "another".into(), ..key }).unwrap();
+    let sealed = world.directory(0).s3_key(&base_access::access_key_of(9)).map(|key| key.sealed.clone());
+    assert_eq!(sealed.as_deref(), Some("another"));
+    // What was revoked does not come back.
+    world.ask(0, RevokeToken { id: format!("{:016x}", 8), user: None }).unwrap();
+    assert_eq!(world.ask(0, call).unwrap_err().code, ErrorCode::Conflict);
 }
 
 #[test]

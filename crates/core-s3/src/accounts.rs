@@ -9,12 +9,13 @@
 //! Always: every step may be repeated, by two runners at once or after a crash; a key of an account that was
 //! deleted is none, even where its row was left; the name of an account that is gone is given to nobody again.
 //! An account's cluster stays when the account goes.
-//! Not here: drawing secrets (the edge does it, for what is drawn here follows from the core's seed).
+//! Not here: drawing and sealing secrets (the edge does it, for what is drawn here follows from the core's seed, and no core has a
+//! sealing key).
 
 pub(crate) mod directory;
 pub(crate) mod entries;
 
-use crate::accounts::directory::{all_well, AccountRow, AccountState, KeyRow, ACCOUNT_PREFIX};
+use crate::accounts::directory::{all_well, AccountRow, AccountState, KeptSecret, KeyRow, ACCOUNT_PREFIX};
 use crate::clusters;
 use crate::request::{done, Terms};
 use crate::state::PlanContext;
@@ -23,6 +24,7 @@ use crate::Offered;
 use base_types::action::Failure;
 use base_types::s3::{
     AccessKey, AccessKeys, Accounts, CreateAccessKey, CreateAccount, ListAccounts, S3Action, S3Answer, S3ErrorCode,
+    SealAccessKey,
 };
 use base_types::Refusal;
 use bytes::Bytes;
@@ -50,6 +52,7 @@ pub(crate) fn planner_for(call: S3Action, _terms: &Terms) -> Offered {
         S3Action::CreateAccessKey(call) => {
             planner("CreateAccessKey", CreateKey { call: *call, stage: KeyStage::Look, tried: None, expected: None })
         }
+        S3Action::SealAccessKey(call) => planner("SealAccessKey", SealKey { call: *call, stage: SealStage::Look }),
         S3Action::GetAccessKey(call) => planner("GetAccessKey", GetKey { access_key: call.access_key, found: None }),
         S3Action::DeleteAccessKey(call) => planner(
             "DeleteAccessKey",
@@ -395,7 +398,7 @@ impl CreateKey {
             return Err(S3ErrorCode::InvalidArgument.because(message));
         }
         let account = self.call.account.clone();
-        Ok(AccessKey { access_key, secret_key, account, display_name: String::new() })
+        Ok(AccessKey { access_key, secret_key, account, ..AccessKey::default() })
     }
 
     fn looked(&mut self, answers: Vec<CallResult>) -> Result<Step, Failure> {
@@ -415,6 +418,12 @@ impl CreateKey {
         match there {
             // Put by this call before, or by one that asked for the very same.
             Some((found, _)) if found == *row => return Ok(done(key.clone(), None)),
+            // The very same, kept before the world had a sealing key: `SealAccessKey` seals it.
+            Some((found, _))
+                if (&found.account, found.life) == (&row.account, row.life) && found.is_plain(&key.secret_key) =>
+            {
+                return Ok(done(key.clone(), None));
+            }
             Some((found, body)) if found.account == row.account && found.life != row.life => self.expected = Some(body),
             Some(_) if self.call.access_key.is_none() => {
                 self.tried = None;
@@ -461,7 +470,8 @@ impl Work for CreateKey {
             if self.tried.is_none() {
                 let key = self.draw(context)?;
                 let (account, secret_key) = (key.account.clone(), key.secret_key.clone());
-                self.tried = Some((key, KeyRow { account, life: 0, secret_key }));
+                let secret = self.call.sealed.clone().map_or(KeptSecret::Plain { secret_key }, KeptSecret::Sealed);
+                self.tried = Some((key, KeyRow { account, life: 0, secret }));
             }
         }
         let Some((key, row)) = &self.tried else { return Err(directory::no_such_account(&self.call.account).into()) };
@@ -522,11 +532,67 @@ impl Work for GetKey {
         let (account, _) = found.filter(|(account, _)| account.life == key.life).ok_or_else(gone)?;
         let display_name = account.owner(&key.account).display_name;
         let access_key = self.access_key.clone();
-        Ok(done(AccessKey { access_key, secret_key: key.secret_key, account: key.account, display_name }, None))
+        Ok(done(key.shown(access_key, display_name), None))
     }
 
     fn begin_again(&mut self) {
         self.found = None;
+    }
+}
+
+#[derive(Clone, Copy)]
+enum SealStage {
+    Look,
+    Put,
+}
+
+/// Puts the sealed secret in the place of the one that the edge read, if the row still has that one.
+struct SealKey {
+    call: SealAccessKey,
+    stage: SealStage,
+}
+
+impl SealKey {
+    fn looked(&mut self, answer: CallResult) -> Result<Step, Failure> {
+        let SealAccessKey { access_key, read, sealed } = &self.call;
+        let (Some(read), Some(sealed)) = (read, sealed) else {
+            let message = "no sealed secret was given by the node's edge";
+            return Err(S3ErrorCode::InvalidArgument.because(message).into());
+        };
+        let (row, body) = directory::got::<KeyRow>(answer)?.ok_or_else(|| no_such_key(access_key))?;
+        let after = KeyRow { secret: KeptSecret::Sealed(sealed.clone()), ..row.clone() };
+        if row == after {
+            return Ok(done(S3Answer::Done, None));
+        }
+        let now = row.shown(access_key.clone(), read.display_name.clone());
+        if now != *read {
+            let message = format!("access key '{access_key}' was changed meanwhile; retry");
+            return Err(S3ErrorCode::ServiceUnavailable.because(message).into());
+        }
+        self.stage = SealStage::Put;
+        Ok(one(directory::change(directory::key_key(access_key), Some(body), Some(directory::body(&after)?))?))
+    }
+}
+
+impl Work for SealKey {
+    fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<Step, Failure> {
+        if answers.is_empty() {
+            return Ok(one(directory::get(directory::key_key(&self.call.access_key))?));
+        }
+        match self.stage {
+            SealStage::Look => self.looked(only(answers)),
+            SealStage::Put => match directory::changed(only(answers))? {
+                true => Ok(done(S3Answer::Done, None)),
+                false => {
+                    self.begin_again();
+                    self.next(context, Vec::new())
+                }
+            },
+        }
+    }
+
+    fn begin_again(&mut self) {
+        self.stage = SealStage::Look;
     }
 }
 

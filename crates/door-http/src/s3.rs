@@ -77,6 +77,7 @@ const WITHOUT_OWNER: &[&str] = &[
     "ListAccounts",
     "CreateAccessKey",
     "GetAccessKey",
+    "SealAccessKey",
     "DeleteAccessKey",
     "ListAccessKeys",
     "CreateBucket",

@@ -168,9 +168,30 @@ pub fn may_create(caller: &Caller, bucket: &str) -> bool {
     caller.identity().is_none_or(create)
 }
 
-/// Whether the caller's key reaches buckets by any name: what shows their names asks for that.
-pub fn reaches_all(caller: &Caller) -> bool {
-    caller.identity().is_none_or(|own| own.within.is_none())
+/// Whether the caller's key and tenant reach into this bucket at all: a list of names has no others.
+pub fn reaches(caller: &Caller, bucket: &str) -> bool {
+    caller.identity().is_none_or(|own| grants::reaches(own, bucket))
+}
+
+/// Decides whether a caller may learn that a bucket is there and in which region: who may list it, and a user with a role for any
+/// part of it. Clients look before they put below a prefix. The policy's deny of listing wins here, too.
+pub fn decide_head(asked: &Asked<'_>) -> Result<(), Denied> {
+    let denied = match decide(asked) {
+        Err(denied @ (Denied::NotAllowed | Denied::OutOfBounds)) => denied,
+        done => return done,
+    };
+    let bucket = &asked.bucket.bucket;
+    let known = asked.caller.identity().is_some_and(|own| grants::reaches(own, bucket) && grants::touches(own, bucket));
+    let verdict = match asked.policy {
+        None => Verdict::Silent,
+        Some(Ok(policy)) => policy.judge(asked.caller, asked.action, bucket, asked.key, asked.context),
+        Some(Err(_)) => Verdict::Deny,
+    };
+    match verdict {
+        Verdict::Allow | Verdict::Silent if known => Ok(()),
+        Verdict::Deny if denied == Denied::OutOfBounds => Err(Denied::ByPolicy),
+        _ => Err(denied),
+    }
 }
 
 /// Whether ACLs count in this bucket.

@@ -2,8 +2,10 @@
 //! directory, of S3 accounts out of metadata.
 //!
 //! Always: a user's key is asked for at each request, and is refused as soon as the copy says so; an account's is asked for again
-//! after [`KEY_TTL`], so a removed key stops working everywhere within that time; at most [`KEYS_MAX`] are remembered; no secret is
-//! in `Debug`.
+//! after [`KEY_TTL`], so a removed key stops working within that time at every node that reaches the world. Where the world does not
+//! answer, a key that it confirmed less than [`Keys::with_stale_limit`] ago counts on, so that the loss of its majority stops no
+//! client of before. At most [`KEYS_MAX`] are remembered, in memory only: a node that starts without the world knows no account's
+//! key. No secret is in `Debug`.
 //! Not here: the directory (edge-node), what a user may do (`access.rs`).
 
 pub mod session;
@@ -12,7 +14,7 @@ use crate::error::to_s3;
 use crate::metadata::{ask, MetadataService};
 use base_access::Identity;
 use base_types::s3::{AccessKey, GetAccessKey, Owner, S3ErrorCode};
-use base_types::{ErrorCode, Refusal};
+use base_types::{ErrorCode, ErrorKind, Refusal};
 use s3s::auth::{S3Auth, SecretKey};
 use s3s::S3Result;
 use std::collections::HashMap;
@@ -21,6 +23,10 @@ use std::time::{Duration, Instant};
 
 /// How long an account's key is remembered.
 pub const KEY_TTL: Duration = Duration::from_secs(10);
+/// How long the world may take to confirm a key that is known.
+const CONFIRM_WAIT: Duration = Duration::from_secs(1);
+/// How long an account's key counts without the world where nothing else is set.
+const STALE_LIMIT: Duration = Duration::from_secs(168 * 3600);
 /// How many keys are remembered.
 pub const KEYS_MAX: usize = 10_000;
 
@@ -29,10 +35,8 @@ pub const KEYS_MAX: usize = 10_000;
 pub struct DirectoryUser {
     /// Who it is, and what its roles give with this key.
     pub identity: Identity,
-    /// The key's id in the directory.
-    pub credential: u64,
-    /// The directory's epoch that this is of.
-    pub epoch: u64,
+    /// As what the core is asked: decided by the gateway, at the directory's epoch of this.
+    pub asks_as: base_types::access::Caller,
 }
 
 /// Who has an access key.
@@ -74,18 +78,33 @@ impl KnownKeys for NoUsers {
 pub struct Keys {
     users: Arc<dyn KnownKeys>,
     metadata: Arc<dyn MetadataService>,
-    known: Arc<Mutex<HashMap<String, (AccessKey, Instant)>>>,
+    known: Arc<Mutex<HashMap<String, Known>>>,
+    stale_limit: Duration,
+}
+
+/// An account's key as the world last confirmed it.
+#[derive(Clone)]
+struct Known {
+    key: AccessKey,
+    confirmed: Instant,
+    /// Until then the world is not asked.
+    ask_after: Instant,
 }
 
 impl Keys {
     /// Of accounts alone, over a metadata service.
     pub fn new(metadata: Arc<dyn MetadataService>) -> Keys {
-        Keys { users: Arc::new(NoUsers), metadata, known: Arc::default() }
+        Keys { users: Arc::new(NoUsers), metadata, known: Arc::default(), stale_limit: STALE_LIMIT }
     }
 
     /// And of these users.
     pub fn with_users(self, users: Arc<dyn KnownKeys>) -> Keys {
         Keys { users, ..self }
+    }
+
+    /// An account's key counts for so long without the world.
+    pub fn with_stale_limit(self, stale_limit: Duration) -> Keys {
+        Keys { stale_limit, ..self }
     }
 
     /// Who has this key.
@@ -102,31 +121,144 @@ impl Keys {
     }
 
     async fn of_account(&self, access_key: &str) -> S3Result<AccessKey> {
-        {
-            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((key, since)) = known.get(access_key) {
-                if since.elapsed() < KEY_TTL {
-                    return Ok(key.clone());
-                }
-            }
+        let known = self.known().get(access_key).cloned();
+        let now = Instant::now();
+        if let Some(known) = known.as_ref().filter(|known| now < known.ask_after) {
+            return Ok(known.key.clone());
         }
-        let asked = GetAccessKey { access_key: access_key.to_owned() };
-        let key: AccessKey = ask(&*self.metadata, asked).await.map_err(|refusal| {
+        let usable = known.filter(|known| now.duration_since(known.confirmed) < self.stale_limit);
+        let asked = ask(&*self.metadata, GetAccessKey { access_key: access_key.to_owned() });
+        let answer: Result<AccessKey, Refusal> = match usable {
+            None => asked.await,
+            Some(Known { key, confirmed, .. }) => match tokio::time::timeout(CONFIRM_WAIT, asked).await {
+                Ok(answer) if !answer.as_ref().is_err_and(says_nothing) => answer,
+                _ => {
+                    self.remember(Known { key: key.clone(), confirmed, ask_after: Instant::now() + KEY_TTL });
+                    return Ok(key);
+                }
+            },
+        };
+        let key = answer.map_err(|refusal| {
             let unknown = refusal.code == ErrorCode::S3(S3ErrorCode::NoSuchAccessKey);
+            if unknown {
+                self.known().remove(access_key);
+            }
             to_s3(if unknown { S3ErrorCode::InvalidAccessKeyId.into() } else { refusal })
         })?;
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        self.remember(Known { key: key.clone(), confirmed: now, ask_after: now + KEY_TTL });
+        Ok(key)
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<String, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remember(&self, own: Known) {
+        let mut known = self.known();
         if known.len() >= KEYS_MAX {
             known.clear();
         }
-        known.insert(access_key.to_owned(), (key.clone(), Instant::now()));
-        Ok(key)
+        known.insert(own.key.access_key.clone(), own);
     }
+}
+
+/// Whether a refusal says nothing of the key: the world could not be asked.
+fn says_nothing(refusal: &Refusal) -> bool {
+    matches!(refusal.kind(), ErrorKind::Unavailable | ErrorKind::Overloaded | ErrorKind::Unknown)
 }
 
 #[async_trait::async_trait]
 impl S3Auth for Keys {
     async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
         Ok(SecretKey::from(self.signer(access_key).await?.secret_key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metadata::OnBehalf;
+    use crate::testing::MemoryMetadata;
+    use base_types::s3::{S3Action, S3Answer};
+
+    /// A world that answers, does not, or says that it cannot.
+    struct World {
+        rows: MemoryMetadata,
+        state: Mutex<State>,
+    }
+
+    #[derive(Clone, Copy)]
+    enum State {
+        Answers,
+        Silent,
+        Refuses(ErrorCode),
+    }
+
+    #[async_trait::async_trait]
+    impl MetadataService for World {
+        async fn call(&self, action: S3Action, behalf: OnBehalf<'_>) -> Result<S3Answer, Refusal> {
+            let state = *self.state.lock().unwrap();
+            match state {
+                State::Answers => self.rows.call(action, behalf).await,
+                State::Silent => std::future::pending().await,
+                State::Refuses(code) => Err(Refusal::new(code, "as the test says")),
+            }
+        }
+    }
+
+    fn keys(stale_limit: Duration) -> (Arc<World>, Keys) {
+        let rows = MemoryMetadata::new("r");
+        rows.add_account("ann", "AKEY", "a-secret");
+        let world = Arc::new(World { rows, state: Mutex::new(State::Answers) });
+        (world.clone(), Keys::new(world).with_stale_limit(stale_limit))
+    }
+
+    fn is(world: &World, state: State) {
+        *world.state.lock().unwrap() = state;
+    }
+
+    /// From here on the world is asked again.
+    fn forget_when(keys: &Keys) {
+        keys.known().values_mut().for_each(|known| known.ask_after = known.confirmed);
+    }
+
+    async fn code(keys: &Keys, access_key: &str) -> String {
+        let found = keys.signer(access_key).await;
+        found.map_or_else(|error| error.code().as_str().to_owned(), |signer| signer.secret_key)
+    }
+
+    #[tokio::test]
+    async fn a_known_key_counts_without_the_world() {
+        let (world, keys) = keys(STALE_LIMIT);
+        assert_eq!(code(&keys, "AKEY").await, "a-secret");
+        let gone = [State::Silent, State::Refuses(ErrorCode::NoLeader), State::Refuses(ErrorCode::OutcomeUnknown)];
+        for state in gone {
+            is(&world, state);
+            forget_when(&keys);
+            assert_eq!(code(&keys, "AKEY").await, "a-secret");
+        }
+        is(&world, State::Refuses(ErrorCode::NoLeader));
+        assert_eq!(code(&keys, "BKEY").await, "ServiceUnavailable", "one that nobody confirmed");
+        // It is not asked again at once: each request would wait.
+        is(&world, State::Silent);
+        let asked = Instant::now();
+        assert_eq!(code(&keys, "AKEY").await, "a-secret");
+        assert!(asked.elapsed() < CONFIRM_WAIT, "{:?}", asked.elapsed());
+        // The world is back, and the key was revoked meanwhile.
+        is(&world, State::Refuses(ErrorCode::S3(S3ErrorCode::NoSuchAccessKey)));
+        forget_when(&keys);
+        assert_eq!(code(&keys, "AKEY").await, "InvalidAccessKeyId");
+        is(&world, State::Refuses(ErrorCode::NoLeader));
+        assert_eq!(code(&keys, "AKEY").await, "ServiceUnavailable", "it does not come back");
+    }
+
+    #[tokio::test]
+    async fn a_key_counts_no_longer_than_its_limit() {
+        let (world, keys) = keys(Duration::ZERO);
+        assert_eq!(code(&keys, "AKEY").await, "a-secret");
+        is(&world, State::Refuses(ErrorCode::NoLeader));
+        assert_eq!(code(&keys, "AKEY").await, "a-secret", "within the time that it is remembered");
+        forget_when(&keys);
+        assert_eq!(code(&keys, "AKEY").await, "ServiceUnavailable");
     }
 }

@@ -23,11 +23,11 @@ pub use api::CALLS;
 pub(crate) use before::BeforeBody;
 use context::{context_of, Head};
 
-use crate::access::{acls_count, decide, policy_of, Asked, Caller, Context, Policy};
+use crate::access::{acls_count, decide, decide_head, policy_of, Asked, Caller, Context, Denied, Policy};
 use crate::auth::{Keys, KnownKeys};
 use crate::convert::AskedAcl;
 use crate::error::{because, code, to_s3};
-use crate::metadata::{ask, ask_of, tell, MetadataService};
+use crate::metadata::{ask_as, MetadataService, OnBehalf};
 use crate::store::{DataStore, Intent};
 use crate::upload::Received;
 use crate::{access::acl, validate};
@@ -66,6 +66,8 @@ pub struct Gateway {
 /// Who asks, and what conditions of policies may test.
 struct Who {
     caller: Caller,
+    /// As what the core is asked: with the user's credential and the epoch that is decided by.
+    asks_as: base_types::access::Caller,
     owner: Option<Owner>,
     context: Context,
     expected_bucket_owner: Option<String>,
@@ -77,10 +79,31 @@ struct Who {
 /// A policy's text and bucket, and what was read of it.
 type ReadPolicy = (String, String, Arc<Result<Policy, Refusal>>);
 
+/// A bucket as one caller sees it: what is asked of it is asked for that caller.
+struct Bucket {
+    info: BucketInfo,
+    asks_as: base_types::access::Caller,
+}
+
+impl std::ops::Deref for Bucket {
+    type Target = BucketInfo;
+
+    fn deref(&self) -> &BucketInfo {
+        &self.info
+    }
+}
+
+impl Bucket {
+    /// Of its owner's alone: the name may be another's by the time a body has come.
+    fn behalf(&self) -> OnBehalf<'_> {
+        OnBehalf { caller: self.asks_as.clone(), owner: Some(&self.info.owner.id) }
+    }
+}
+
 /// A bucket, and whether a call on it is let through.
 struct Opened {
     who: Who,
-    bucket: BucketInfo,
+    bucket: Bucket,
 }
 
 /// Now, in milliseconds since 1970.
@@ -101,6 +124,11 @@ impl Gateway {
         Gateway { keys: self.keys.with_users(users), ..self }
     }
 
+    /// Keys of accounts count for so long without the world.
+    pub fn with_stale_limit(self, stale_limit: std::time::Duration) -> Gateway {
+        Gateway { keys: self.keys.with_stale_limit(stale_limit), ..self }
+    }
+
     /// The secrets of access keys, for s3s.
     pub(crate) fn keys(&self) -> Keys {
         self.keys.clone()
@@ -108,27 +136,26 @@ impl Gateway {
 
     /// A bucket's rules for browsers; none where there is no such bucket.
     pub(crate) async fn cors_rules(&self, bucket: &str) -> Vec<CorsRule> {
-        self.bucket(bucket).await.ok().and_then(|bucket| bucket.cors_rules).unwrap_or_default()
+        let bucket = self.bucket_as(base_types::access::Caller::Node, bucket).await;
+        bucket.ok().and_then(|bucket| bucket.info.cors_rules).unwrap_or_default()
     }
 
-    async fn ask<T: TryFrom<S3Answer>>(&self, action: impl Into<S3Action>) -> S3Result<T> {
-        ask(&*self.metadata, action).await.map_err(to_s3)
+    async fn ask<T: TryFrom<S3Answer>>(&self, who: &Who, action: impl Into<S3Action>) -> S3Result<T> {
+        ask_as(&*self.metadata, who.behalf(), action).await.map_err(to_s3)
     }
 
-    async fn tell(&self, action: impl Into<S3Action>) -> S3Result<()> {
-        tell(&*self.metadata, action).await.map_err(to_s3)
+    async fn tell(&self, who: &Who, action: impl Into<S3Action>) -> S3Result<()> {
+        self.metadata.call(action.into(), who.behalf()).await.map(|_| ()).map_err(to_s3)
     }
 
-    /// As `ask`, of a bucket that a caller was let through to: one of its owner's alone, for the name may be another's by
-    /// the time a body has come.
-    async fn ask_of<T: TryFrom<S3Answer>>(&self, bucket: &BucketInfo, action: impl Into<S3Action>) -> S3Result<T> {
-        ask_of(&*self.metadata, Some(&bucket.owner.id), action).await.map_err(to_s3)
+    /// As `ask`, of a bucket that a caller was let through to.
+    async fn ask_of<T: TryFrom<S3Answer>>(&self, bucket: &Bucket, action: impl Into<S3Action>) -> S3Result<T> {
+        ask_as(&*self.metadata, bucket.behalf(), action).await.map_err(to_s3)
     }
 
     /// As `tell`, likewise.
-    async fn tell_of(&self, bucket: &BucketInfo, action: impl Into<S3Action>) -> S3Result<()> {
-        let done = self.metadata.call(action.into(), Some(&bucket.owner.id)).await;
-        done.map(|_| ()).map_err(to_s3)
+    async fn tell_of(&self, bucket: &Bucket, action: impl Into<S3Action>) -> S3Result<()> {
+        self.metadata.call(action.into(), bucket.behalf()).await.map(|_| ()).map_err(to_s3)
     }
 
     /// Who sent a request.
@@ -139,16 +166,20 @@ impl Gateway {
 
     /// As `who`, of a request's head alone.
     async fn sender(&self, request: Head<'_>) -> S3Result<Who> {
-        let (caller, owner) = match request.access_key() {
-            None => (Caller::Anonymous, None),
+        let node = base_types::access::Caller::Node;
+        let (caller, asks_as, owner) = match request.access_key() {
+            None => (Caller::Anonymous, node, None),
             Some(access_key) => {
                 let signer = self.keys.signer(access_key).await?;
                 let account = signer.owner.id.clone();
-                let caller = match signer.user {
-                    Some(user) => Caller::User(account, Box::new(user.identity)),
-                    None => Caller::Account(account),
+                let (caller, asks_as) = match signer.user {
+                    Some(user) => {
+                        let asks_as = user.asks_as;
+                        (Caller::User(account, Box::new(user.identity)), asks_as)
+                    }
+                    None => (Caller::Account(account), node),
                 };
-                (caller, Some(signer.owner))
+                (caller, asks_as, Some(signer.owner))
             }
         };
         let header = |name: &str| request.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
@@ -156,21 +187,28 @@ impl Gateway {
             context: context_of(&request, &caller),
             policies: Mutex::default(),
             caller,
+            asks_as,
             owner,
             expected_bucket_owner: header("x-amz-expected-bucket-owner"),
             expected_source_owner: header("x-amz-source-expected-bucket-owner"),
         })
     }
 
-    async fn bucket(&self, name: &str) -> S3Result<BucketInfo> {
+    async fn bucket(&self, who: &Who, name: &str) -> S3Result<Bucket> {
+        self.bucket_as(who.asks_as.clone(), name).await
+    }
+
+    async fn bucket_as(&self, asks_as: base_types::access::Caller, name: &str) -> S3Result<Bucket> {
         validate::bucket_name(name).map_err(to_s3)?;
-        self.ask(HeadBucket { bucket: name.to_owned() }).await
+        let behalf = OnBehalf { caller: asks_as.clone(), owner: None };
+        let info = ask_as(&*self.metadata, behalf, HeadBucket { bucket: name.to_owned() }).await.map_err(to_s3)?;
+        Ok(Bucket { info, asks_as })
     }
 
     /// Opens a bucket for a call on the bucket itself.
     async fn open<T>(&self, request: &S3Request<T>, bucket: &str, action: &str) -> S3Result<Opened> {
         let who = self.who(request).await?;
-        let bucket = self.bucket(bucket).await?;
+        let bucket = self.bucket(&who, bucket).await?;
         who.expect_owner(&bucket)?;
         who.authorize(&bucket, action, None, None)?;
         Ok(Opened { who, bucket })
@@ -179,7 +217,7 @@ impl Gateway {
     /// Opens a bucket for a call that writes below a key.
     async fn open_key<T>(&self, request: &S3Request<T>, bucket: &str, key: &str, action: &str) -> S3Result<Opened> {
         let who = self.who(request).await?;
-        let bucket = self.bucket(bucket).await?;
+        let bucket = self.bucket(&who, bucket).await?;
         who.expect_owner(&bucket)?;
         validate::key(key).map_err(to_s3)?;
         who.authorize(&bucket, action, Some(key), None)?;
@@ -194,10 +232,10 @@ impl Gateway {
         let (name, key_owned, version) = (bucket.bucket.clone(), key.to_owned(), version_id.map(str::to_owned));
         let read: Result<ObjectVersion, Refusal> = if with_data {
             let call = GetObject { bucket: name, key: key_owned, version_id: version, ..GetObject::default() };
-            ask_of(&*self.metadata, Some(&bucket.owner.id), call).await
+            ask_as(&*self.metadata, bucket.behalf(), call).await
         } else {
             let call = HeadObject { bucket: name, key: key_owned, version_id: version, ..HeadObject::default() };
-            ask_of(&*self.metadata, Some(&bucket.owner.id), call).await
+            ask_as(&*self.metadata, bucket.behalf(), call).await
         };
         let action = if version_id.is_some() { versioned } else { action };
         match read {
@@ -230,11 +268,11 @@ impl Gateway {
     /// Asks for what names received bytes, and then settles or removes them.
     async fn commit<T: TryFrom<S3Answer>>(
         &self,
-        bucket: &BucketInfo,
+        bucket: &Bucket,
         received: &Received,
         action: impl Into<S3Action>,
     ) -> S3Result<T> {
-        let asked: Result<T, Refusal> = ask_of(&*self.metadata, Some(&bucket.owner.id), action).await;
+        let asked: Result<T, Refusal> = ask_as(&*self.metadata, bucket.behalf(), action).await;
         for location in received.data.locations() {
             // What fails here, the sweep does again.
             let _ = match &asked {
@@ -272,7 +310,7 @@ impl Gateway {
 #[derive(Clone, Copy)]
 struct VersionCall<'a> {
     who: &'a Who,
-    bucket: &'a BucketInfo,
+    bucket: &'a Bucket,
     key: &'a str,
     version_id: Option<&'a str>,
     action: &'a str,
@@ -298,12 +336,33 @@ fn refuse_blocked_acl(bucket: &BucketInfo, acl: &Acl) -> S3Result<()> {
 }
 
 impl Who {
+    fn behalf(&self) -> OnBehalf<'static> {
+        OnBehalf { caller: self.asks_as.clone(), owner: None }
+    }
+
     fn authorize(&self, bucket: &BucketInfo, action: &str, key: Option<&str>, object: Option<&Acl>) -> S3Result<()> {
         self.authorize_in(bucket, action, key, object, &self.context)
     }
 
+    /// Whether the caller may learn that the bucket is there.
+    fn authorize_head(&self, bucket: &BucketInfo) -> S3Result<()> {
+        self.decide_by(decide_head, bucket, "s3:ListBucket", None, None, &self.context)
+    }
+
     fn authorize_in(
         &self,
+        bucket: &BucketInfo,
+        action: &str,
+        key: Option<&str>,
+        object: Option<&Acl>,
+        context: &Context,
+    ) -> S3Result<()> {
+        self.decide_by(decide, bucket, action, key, object, context)
+    }
+
+    fn decide_by(
+        &self,
+        decide: fn(&Asked<'_>) -> Result<(), Denied>,
         bucket: &BucketInfo,
         action: &str,
         key: Option<&str>,

@@ -9,7 +9,7 @@ mod list;
 mod objects;
 mod uploads;
 
-use crate::metadata::MetadataService;
+use crate::metadata::{MetadataService, OnBehalf};
 use base_types::s3::*;
 use base_types::Refusal;
 use std::collections::{BTreeMap, VecDeque};
@@ -78,6 +78,7 @@ impl MemoryMetadata {
             secret_key: secret_key.to_owned(),
             account: account.to_owned(),
             display_name: account.to_owned(),
+            sealed: None,
         };
         state.keys.insert(access_key.to_owned(), key);
     }
@@ -90,9 +91,9 @@ impl MemoryMetadata {
 
 #[async_trait::async_trait]
 impl MetadataService for MemoryMetadata {
-    async fn call(&self, action: S3Action, owner: Option<&str>) -> Answered {
+    async fn call(&self, action: S3Action, behalf: OnBehalf<'_>) -> Answered {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(owner) = owner {
+        if let Some(owner) = behalf.owner {
             state.expect_owner(&action, owner)?;
         }
         state.now_ms = state.fixed_now_ms.unwrap_or_else(crate::gateway::now_ms);

@@ -1,7 +1,7 @@
 //! The service as strangers meet it: what nobody signed, forms, documents and policies that are made to hurt.
 
 use bytes::Bytes;
-use door_s3::metadata::{tell, MetadataService};
+use door_s3::metadata::{tell, MetadataService, OnBehalf};
 use door_s3::store::LocalStore;
 use door_s3::testing::MemoryMetadata;
 use door_s3::validate::DOCUMENT_BYTES_MAX;
@@ -50,7 +50,7 @@ impl World {
 
     async fn size_of(&self, key: &str) -> Option<u64> {
         let head = base_types::s3::HeadObject { bucket: "bucket".into(), key: key.into(), ..Default::default() };
-        match self.metadata.call(head.into(), None).await {
+        match self.metadata.call(head.into(), OnBehalf::NODE).await {
             Ok(answer) => base_types::s3::ObjectVersion::try_from(answer).ok().map(|found| found.size),
             Err(_) => None,
         }

@@ -115,6 +115,11 @@ impl AccessHub {
         self.required
     }
 
+    /// How long a node decides by what it knew, without news of the world.
+    pub fn stale_limit(&self) -> Duration {
+        Duration::from_millis(self.stale_limit_ms)
+    }
+
     /// The copy that counts.
     pub fn directory(&self) -> Arc<Directory> {
         self.directory.load_full()

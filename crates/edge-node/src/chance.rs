@@ -10,6 +10,8 @@ use std::io::Read;
 
 /// Characters of a drawn secret key: 5 bits each, as AWS has 40.
 const SECRET_CHARACTERS: usize = 40;
+/// Characters of a drawn access key after its mark.
+const ACCESS_KEY_CHARACTERS: usize = 16;
 const SECRET_ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
 /// A random number that is not zero.
@@ -36,6 +38,14 @@ pub fn secret_key() -> std::io::Result<String> {
     fill(&mut bytes)?;
     let letter = |byte: &u8| char::from(SECRET_ALPHABET[usize::from(byte % 32)]);
     Ok(bytes.iter().map(letter).collect())
+}
+
+/// The public half of an S3 account's access key.
+pub fn access_key() -> std::io::Result<String> {
+    let mut bytes = [0u8; ACCESS_KEY_CHARACTERS];
+    fill(&mut bytes)?;
+    let letter = |byte: &u8| char::from(SECRET_ALPHABET[usize::from(byte % 32)].to_ascii_uppercase());
+    Ok(format!("HIVE{}", bytes.iter().map(letter).collect::<String>()))
 }
 
 /// A bearer token that nobody can guess.
@@ -86,7 +96,7 @@ mod tests {
 
     fn drawn(given: Option<&str>) -> Option<String> {
         let secret_key = given.map(String::from);
-        let call = CreateAccessKey { account: "ann".into(), access_key: None, secret_key };
+        let call = CreateAccessKey { account: "ann".into(), access_key: None, secret_key, sealed: None };
         let mut request = Request {
             action: Action::S3(call.into()),
             consistency: None,

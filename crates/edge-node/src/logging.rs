@@ -1,7 +1,8 @@
 //! Log lines on standard error: time, level, text, key=value.
 //!
 //! Always: `HIVE_LOG` (for example `info,edge_node=debug`) decides what is logged, `info` by default; a line has at most
-//! `LINE_BYTES_MAX` bytes, whatever a client sent, and is one line: control characters are written as escapes.
+//! `LINE_BYTES_MAX` bytes, whatever a client sent, and is one line: control characters are written as escapes. Whatever `HIVE_LOG` says,
+//! signatures of S3 requests are not logged (`tests::no_level_shows_requests_of_s3s`).
 
 use std::fmt::{self, Write};
 use tracing::{Event, Subscriber};
@@ -60,10 +61,18 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> Result<(), fmt::Error> {
+        if is_of_requests(event.metadata()) {
+            return Ok(());
+        }
         let mut line = Line { out: &mut writer, room: LINE_BYTES_MAX - END_BYTES, left_out: 0, ends: 0 };
         self.usual.format_event(context, Writer::new(&mut line), event)?;
         line.end()
     }
+}
+
+/// What `s3s` says below `INFO` has whole requests with their signatures, and signatures that it expected.
+fn is_of_requests(metadata: &tracing::Metadata<'_>) -> bool {
+    metadata.target().split("::").next() == Some("s3s") && *metadata.level() > tracing::Level::INFO
 }
 
 struct Line<'o> {
@@ -152,6 +161,21 @@ mod tests {
         let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
         assert!(text.ends_with('\n'));
         text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn no_level_shows_requests_of_s3s() {
+        let kept = Kept::default();
+        let writer = kept.clone();
+        let filter = EnvFilter::new("trace,s3s::ops=trace");
+        tracing::subscriber::with_default(subscriber(filter, move || writer.clone()), || {
+            tracing::debug!(target: "s3s::ops", signature = "canary", "hidden");
+            tracing::trace!(target: "s3s", "canary");
+            tracing::error!(target: "s3s::ops", "failed to prepare");
+            tracing::debug!(target: "s3sync", "of something else");
+        });
+        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        assert_eq!((text.lines().count(), text.contains("canary")), (2, false), "{text}");
     }
 
     #[test]

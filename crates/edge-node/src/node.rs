@@ -259,7 +259,7 @@ impl NodeHandle {
         listeners: Vec<TcpListener>,
     ) -> Result<(), StartError> {
         let Some(config) = &shared.config.s3 else { return Ok(()) };
-        let (threads, metadata) = (listeners.len(), Arc::new(s3::NodeMetadata::new(cores)));
+        let (threads, metadata) = (listeners.len(), Arc::new(s3::NodeMetadata::new(cores, shared.access.clone())));
         let (opened, openings) = std::sync::mpsc::channel();
         for (index, listener) in listeners.into_iter().enumerate() {
             let plan = s3::thread::S3Plan {

@@ -10,7 +10,7 @@ use base_types::s3::S3Action;
 use base_types::{NodeId, Tick};
 use core_log::LogDisk;
 use core_node::api::{Effect, Effects, Event, NodeConfig};
-use door_s3::metadata::MetadataService;
+use door_s3::metadata::{MetadataService, OnBehalf};
 use door_s3::testing::MemoryMetadata;
 use std::path::Path;
 use std::sync::mpsc::{channel, Receiver, Sender};
@@ -47,7 +47,7 @@ impl Stub {
 impl Stub {
     /// The memory never waits: one look is enough.
     fn s3(&self, call: S3Action) -> Response {
-        let mut asked = self.metadata.call(call, None);
+        let mut asked = self.metadata.call(call, OnBehalf::NODE);
         match asked.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(answer)) => {
                 Ok(Answer { result: ActionResult::S3(answer), at: None, level: None, cluster: None })

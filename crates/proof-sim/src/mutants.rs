@@ -61,6 +61,7 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
     (Mutant::LivingMembersOverruled, "an operator of a story asks when the dead are dead (core-node)"),
     (Mutant::OwnerSkipsAccess, "no simulated world asks who somebody is yet (core-node)"),
     (Mutant::StaleDecisionAccepted, "no simulated world asks who somebody is yet (core-node)"),
+    (Mutant::GatewayAsksAsNode, "no simulated client speaks to an S3 gateway (core-node)"),
     (Mutant::ScanBeyondGrant, "no simulated world asks who somebody is yet (core-node)"),
     (Mutant::RawClusterAllowed, "no simulated world asks who somebody is yet (core-node)"),
     (Mutant::HorizonIgnored, "no simulated world has a cluster of the backend `versioned` yet (core-backends)"),

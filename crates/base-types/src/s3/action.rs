@@ -57,6 +57,7 @@ actions! {
     ListAccounts read;
     CreateAccessKey write;
     GetAccessKey read;
+    SealAccessKey write;
     DeleteAccessKey write;
     ListAccessKeys read;
     CreateBucket write;

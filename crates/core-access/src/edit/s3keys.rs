@@ -24,12 +24,19 @@ pub(super) fn create(draft: &mut Draft<'_>, call: &CreateS3Key) -> Result<Access
     }
     let access_key = access_key_of(call.id);
     let name = format!("s3key/{access_key}");
-    if call.id == 0 || draft.directory.rows().contains_key(&name) || draft.directory.identity(call.id).is_some() {
+    let own = match draft.body(&name) {
+        Some(RowBody::S3Key(made)) => {
+            call.of_request && (made.user.1, &made.on, &made.note) == (user.id, &on, &call.note)
+        }
+        _ => false,
+    };
+    let taken = draft.directory.rows().contains_key(&name) || draft.directory.identity(call.id).is_some();
+    if call.id == 0 || taken && !own {
         return Err(Refusal::new(ErrorCode::Conflict, "the access key drawn is taken: nothing was made; retry"));
     }
     let owned = |body: &RowBody| matches!(body, RowBody::S3Key(key) if key.user.1 == user.id);
     let bodies = draft.directory.rows().values().filter_map(|row| row.body.as_ref());
-    if bodies.filter(|body| owned(body)).count() >= KEYS_MAX {
+    if !own && bodies.filter(|body| owned(body)).count() >= KEYS_MAX {
         let message = format!("user '{}' has {KEYS_MAX} S3 keys; revoke one first (`hive key revoke`)", call.user);
         return Err(Refusal::new(ErrorCode::LimitOutOfRange, message));
     }

@@ -71,11 +71,15 @@ impl World {
     /// Makes a user with a token, and waits until every node has both.
     pub fn user(&mut self, user: &str, roles: &[&str], token: u64) {
         let roles = roles.iter().map(|role| role.to_string()).collect();
-        let call = CreateUser { user: user.into(), service: false, roles, password: None, password_hash: None };
+        let call = CreateUser { user: user.into(), service: false, roles, password: None, password_hash: None, id: 0 };
         self.access(1, call).unwrap();
         let hash = Token::new(token, [1; 32]).hash().to_string();
         let (id, note) = (token, String::new());
-        self.access(1, CreateToken { user: user.into(), expires_in_s: None, on: None, note, id, hash }).unwrap();
+        self.access(
+            1,
+            CreateToken { user: user.into(), expires_in_s: None, on: None, note, id, hash, of_request: false },
+        )
+        .unwrap();
         let epoch = self.nodes[&NodeId(1)].directory.epoch();
         self.until("every node has the token", REVOKED_MS, |world| {
             world.nodes.values().all(|node| node.directory.epoch() >= epoch)
@@ -209,6 +213,48 @@ fn oidc_users_have_what_their_groups_give() {
     }
 }
 
+/// The same of what the S3 gateway has decided, by a policy or a role: the shard's owner looks whether it still holds.
+#[test]
+pub fn an_owner_looks_again_at_what_the_gateway_decided() {
+    use base_types::s3::*;
+    let mut world = world(1);
+    let node = |world: &mut World, call: S3Action| world.act(1, Action::S3(call)).unwrap().result;
+    node(&mut world, CreateAccount { account: "ann".into(), ..CreateAccount::default() }.into());
+    let bucket = CreateBucket { bucket: "photos".into(), account: "ann".into(), ..CreateBucket::default() };
+    node(&mut world, bucket.into());
+    let shards =
+        node(&mut world, DescribeShards { bucket: "photos".into(), max_shards: None, continuation_token: None }.into());
+    let ActionResult::S3(S3Answer::Shards(shards)) = shards else { panic!("{shards:?}") };
+    let owner = world.leader(&shards.shards[0].cluster.parse().unwrap_or_else(|_| panic!("a name")));
+    let entry = (1..=3).find(|node| *node != owner).unwrap();
+    world.user("alice", &["reader on kv/a"], 7);
+    let old = world.nodes[&NodeId(entry)].directory.clone();
+    let caller = Caller::Identity { credential: 7, decided_at: Some(old.epoch()) };
+    let put = |key: &str| PutObject {
+        bucket: "photos".into(),
+        key: key.into(),
+        data: Data::Inline(bytes("v")),
+        size: 1,
+        etag: "e".into(),
+        ..PutObject::default()
+    };
+    let ask = |world: &mut World, key: &str| {
+        let asked = Request { caller: caller.clone(), ..request(Action::S3(put(key).into())) };
+        world.request(entry, asked).map_err(|failure| failure.refusal.code)
+    };
+    ask(&mut world, "early").unwrap();
+    world.access(owner, DeleteUser { user: "alice".into() }).unwrap();
+    let mut denied = None;
+    for _ in 0..20 {
+        world.tell_all(NodeId(entry), || Event::Directory { directory: old.clone() });
+        match ask(&mut world, "late") {
+            Err(code) => denied = Some(code),
+            Ok(_) => panic!("the owner let a deleted user put an object"),
+        }
+    }
+    assert!(denied.is_some());
+}
+
 /// The same where the entry has decided before the change, and it retries after it.
 #[test]
 pub fn a_decision_does_not_outlive_a_change() {
@@ -268,6 +314,7 @@ fn the_root_is_made_once_by_nodes() {
 fn a_world_that_asks_nobody_has_no_users() {
     let mut world = World::new(&["r"], 1, 1);
     world.ready();
-    let call = CreateUser { user: "a".into(), service: false, roles: Vec::new(), password: None, password_hash: None };
+    let call =
+        CreateUser { user: "a".into(), service: false, roles: Vec::new(), password: None, password_hash: None, id: 0 };
     assert_eq!(world.access(1, call), Err("AccessOff"));
 }

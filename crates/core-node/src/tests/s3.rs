@@ -28,8 +28,8 @@ fn a_bucket_is_made_on_one_node_and_found_and_removed_on_others() {
     for account in ["ann", "bob"] {
         s3(&mut world, 1, CreateAccount { account: account.into(), ..CreateAccount::default() }).unwrap();
     }
-    let key =
-        CreateAccessKey { account: "ann".into(), access_key: Some("AKEY".into()), secret_key: Some("a-secret".into()) };
+    let (access_key, secret_key) = (Some("AKEY".into()), Some("a-secret".into()));
+    let key = CreateAccessKey { account: "ann".into(), access_key, secret_key, sealed: None };
     let made = s3(&mut world, 2, key).unwrap();
     assert_eq!(s3(&mut world, 3, GetAccessKey { access_key: "AKEY".into() }), Ok(made));
     assert_eq!(s3(&mut world, 1, head()), Err("NoSuchBucket"));

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   account/<account>                   AccountRow
-//!   key/<access key>                    KeyRow
+//!   key/<access key>                    KeyRow: with the secret sealed, or as earlier builds and open worlds have it
 //!   key-of/<account>/<access key>       empty: for lists
 //!   work/<account>/<bucket>/<bucket id> WorkRow: a creation or deletion that is under way, or was
 //! ```
@@ -16,7 +16,7 @@ use crate::clusters;
 use crate::request::reply;
 use base_types::action::{BatchStep, Failure};
 use base_types::codec::Encode;
-use base_types::s3::{Owner, S3ErrorCode};
+use base_types::s3::{AccessKey, Owner, S3ErrorCode, SealedSecret};
 use base_types::{BackendKind, ErrorCode, ReadConsistency, Refusal, WriteConsistency, SCAN_PAGE_BYTES_MAX};
 use bytes::Bytes;
 use core_backends::bucket_names::Claim;
@@ -59,7 +59,33 @@ pub(crate) struct KeyRow {
     pub account: String,
     /// The account's.
     pub life: u64,
-    pub secret_key: String,
+    #[serde(flatten)]
+    pub secret: KeptSecret,
+}
+
+/// An access key's secret as its row has it. A row has one form or the other: a build that knows the plain form alone
+/// reads no sealed row, and says so (`tests::a_row_of_one_form_is_not_read_as_the_other`).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum KeptSecret {
+    Sealed(SealedSecret),
+    Plain { secret_key: String },
+}
+
+impl KeyRow {
+    /// As it is answered. Nothing is opened here.
+    pub fn shown(self, access_key: String, display_name: String) -> AccessKey {
+        let (secret_key, sealed) = match self.secret {
+            KeptSecret::Sealed(sealed) => (String::new(), Some(sealed)),
+            KeptSecret::Plain { secret_key } => (secret_key, None),
+        };
+        AccessKey { access_key, secret_key, account: self.account, display_name, sealed }
+    }
+
+    /// Whether it is kept in plain text with this secret.
+    pub fn is_plain(&self, secret: &str) -> bool {
+        matches!(&self.secret, KeptSecret::Plain { secret_key } if secret_key == secret)
+    }
 }
 
 /// A bucket that somebody began to make or remove.
@@ -278,4 +304,33 @@ pub(crate) fn made(result: CallResult) -> Result<(), Failure> {
 /// Every answer of a round was good.
 pub(crate) fn all_well(answers: Vec<CallResult>) -> Result<(), Failure> {
     answers.into_iter().try_for_each(made)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The row of builds before decision 0076.
+    #[derive(Deserialize)]
+    #[allow(dead_code)]
+    struct Before {
+        account: String,
+        life: u64,
+        secret_key: String,
+    }
+
+    #[test]
+    fn a_row_of_one_form_is_not_read_as_the_other() {
+        let plain = r#"{"account":"ann","life":18446744073709551615,"secret_key":"s"}"#;
+        let sealed = r#"{"account":"ann","life":7,"sealed_by":"00ff","sealed":"AAAA"}"#;
+        for text in [plain, sealed] {
+            let read: KeyRow = row(text.as_bytes()).unwrap();
+            assert_eq!(body(&read).unwrap(), text, "the bytes are those of the format");
+        }
+        let read: KeyRow = row(sealed.as_bytes()).unwrap();
+        assert!(matches!(&read.secret, KeptSecret::Sealed(kept) if kept.sealed == "AAAA"));
+        assert!(row::<Before>(plain.as_bytes()).is_ok());
+        let refusal = row::<Before>(sealed.as_bytes()).map(|_| ()).unwrap_err();
+        assert!(refusal.message.contains("written by a newer Hive"), "{}", refusal.message);
+    }
 }

@@ -6,7 +6,7 @@ use base_types::s3::*;
 
 fn key(account: &str, access_key: Option<&str>) -> CreateAccessKey {
     let access_key = access_key.map(String::from);
-    CreateAccessKey { account: account.into(), access_key, secret_key: Some("a-secret-of-mine".into()) }
+    CreateAccessKey { account: account.into(), access_key, secret_key: Some("a-secret-of-mine".into()), sealed: None }
 }
 
 fn get(access_key: &str) -> GetAccessKey {
@@ -46,6 +46,50 @@ fn keys_are_made_found_listed_and_removed() {
     assert_eq!(code(world.call(DeleteAccessKey { access_key: "AKEY".into() })), "NoSuchAccessKey");
     assert_eq!(world.ask::<AccessKeys>(list).unwrap().access_keys.len(), 1);
     assert_eq!(world.ask::<AccessKeys>(ListAccessKeys { account: "bob".into() }).unwrap().access_keys.len(), 0);
+}
+
+fn sealed(text: &str) -> Option<SealedSecret> {
+    Some(SealedSecret { sealed_by: "00ff00ff".into(), sealed: text.into() })
+}
+
+#[test]
+fn a_sealed_secret_is_in_no_row_and_no_answer() {
+    let mut world = World::new(1);
+    account(&mut world, "ann");
+    let make = CreateAccessKey { sealed: sealed("one"), ..key("ann", Some("AKEY")) };
+    let made: AccessKey = world.ask(make.clone()).unwrap();
+    assert_eq!(made.secret_key, "a-secret-of-mine", "shown once");
+    let found: AccessKey = world.ask(get("AKEY")).unwrap();
+    assert_eq!((found.secret_key.as_str(), &found.sealed), ("", &sealed("one")));
+    assert_eq!(world.ask(make.clone()), Ok(made), "the very same is the same");
+    let other = CreateAccessKey { sealed: sealed("two"), ..make };
+    assert_eq!(code(world.call(other)), "InvalidArgument", "another secret under the same access key");
+}
+
+#[test]
+fn a_plain_secret_is_sealed_once_if_nobody_changed_it() {
+    let mut world = World::new(1);
+    account(&mut world, "ann");
+    world.call(key("ann", Some("AKEY"))).unwrap();
+    let plain: AccessKey = world.ask(get("AKEY")).unwrap();
+    assert_eq!((plain.secret_key.as_str(), &plain.sealed), ("a-secret-of-mine", &None));
+    // Made again by one that has a sealing key by now: the same key.
+    let same = CreateAccessKey { sealed: sealed("one"), ..key("ann", Some("AKEY")) };
+    world.call(same.clone()).unwrap();
+    let seal = SealAccessKey { access_key: "AKEY".into(), read: Some(plain.clone()), sealed: sealed("one") };
+    assert_eq!(code(world.call(SealAccessKey { read: None, ..seal.clone() })), "InvalidArgument");
+    let elses = AccessKey { secret_key: "another-secret".into(), ..plain.clone() };
+    assert_eq!(code(world.call(SealAccessKey { read: Some(elses), ..seal.clone() })), "ServiceUnavailable");
+    world.call(seal.clone()).unwrap();
+    world.call(seal.clone()).unwrap();
+    world.call(same).unwrap();
+    let kept: AccessKey = world.ask(get("AKEY")).unwrap();
+    assert_eq!((kept.secret_key.as_str(), &kept.sealed), ("", &sealed("one")));
+    // By the next sealing key.
+    world.call(SealAccessKey { read: Some(kept), sealed: sealed("two"), ..seal.clone() }).unwrap();
+    assert_eq!(code(world.call(seal.clone())), "ServiceUnavailable", "what was read before is no more");
+    world.call(DeleteAccessKey { access_key: "AKEY".into() }).unwrap();
+    assert_eq!(code(world.call(seal)), "NoSuchAccessKey", "a key that was deleted does not come back");
 }
 
 #[test]

@@ -74,6 +74,16 @@ pub fn might_give(identity: &Identity, action: &str, bucket: &str) -> bool {
     identity.rules.iter().any(|rule| rule.verbs.has(verb) && rule.on.touches(Kind::Bucket, bucket))
 }
 
+/// Whether a role gives anything in the bucket.
+pub fn touches(identity: &Identity, bucket: &str) -> bool {
+    identity.rules.iter().any(|rule| rule.on.touches(Kind::Bucket, bucket))
+}
+
+/// Whether anything of the bucket lies within what the key and the tenant are bounded by.
+pub fn reaches(identity: &Identity, bucket: &str) -> bool {
+    identity.within.as_ref().is_none_or(|bounds| bounds.iter().any(|bound| bound.touches(Kind::Bucket, bucket)))
+}
+
 /// Whether it lies within what the key and the tenant are bounded by.
 pub fn within(identity: &Identity, action: &str, bucket: &str, key: Option<&str>, context: &Context) -> bool {
     let target = target(action, bucket, key, prefix_of(context));

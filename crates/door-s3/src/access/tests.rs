@@ -222,7 +222,41 @@ fn a_keys_bounds_narrow_every_reason() {
     let by_policy = user("user-1", &[], Some("bucket/bucket/logs/"));
     assert_eq!(ask_as(&by_policy, &bucket, "s3:GetObject", Some("logs/a"), ""), Ok(()));
     assert_eq!(ask_as(&by_policy, &bucket, "s3:GetObject", Some("in/a"), ""), out);
-    assert!(!reaches_all(&by_policy) && reaches_all(&Caller::Account("ann".into())));
+    assert!(reaches(&by_policy, "bucket") && !reaches(&by_policy, "other"));
+    assert!(reaches(&Caller::Account("ann".into()), "other"));
+}
+
+#[test]
+fn a_bucket_is_seen_by_who_has_a_part_of_it() {
+    let mut bucket = bucket();
+    let head = |caller: &Caller, bucket: &BucketInfo| {
+        let (context, policy) = (Context::default(), policy_of(bucket));
+        let action = "s3:ListBucket";
+        decide_head(&Asked {
+            caller,
+            action,
+            bucket,
+            policy: policy.as_ref(),
+            key: None,
+            object_acl: None,
+            context: &context,
+        })
+    };
+    let writer = user("user-1", &[("write", "bucket/bucket/in/")], None);
+    let bounded = user("user-1", &[("all", "bucket/bucket")], Some("bucket/bucket/in/"));
+    let elsewhere = user("user-1", &[("all", "*")], Some("bucket/other/"));
+    let nobody = user("user-1", &[("write", "bucket/other/")], None);
+    assert_eq!(ask_as(&writer, &bucket, "s3:ListBucket", None, ""), Err(Denied::NotAllowed), "no more than that");
+    assert_eq!((head(&writer, &bucket), head(&bounded, &bucket)), (Ok(()), Ok(())));
+    assert_eq!(head(&elsewhere, &bucket), Err(Denied::OutOfBounds));
+    assert_eq!(head(&nobody, &bucket), Err(Denied::NotAllowed));
+    assert_eq!(head(&Caller::Account("bob".into()), &bucket), Err(Denied::NotAllowed));
+    assert_eq!(head(&Caller::Anonymous, &bucket), Err(Denied::NotAllowed));
+    let deny = format!(r#"{{"Version":"2012-10-17","Statement":{}}}"#, statement("Deny", "*", "s3:ListBucket"));
+    bucket.policy = Some(deny);
+    for caller in [&writer, &bounded] {
+        assert_eq!(head(caller, &bucket), Err(Denied::ByPolicy));
+    }
 }
 
 #[test]

@@ -99,7 +99,7 @@ impl BeforeBody {
             let may = path.get_bucket_name().is_some_and(|bucket| may_create(&who.caller, bucket));
             return who.owner.filter(|_| may).map(|_| ()).ok_or_else(denied);
         }
-        let bucket = self.0.bucket(path.get_bucket_name().ok_or_else(denied)?).await?;
+        let bucket = self.0.bucket(&who, path.get_bucket_name().ok_or_else(denied)?).await?;
         who.expect_owner(&bucket)?;
         let key = path.get_object_key();
         match needs {

@@ -1,10 +1,9 @@
 //! Calls on buckets as such.
 
-use super::{refuse_blocked_acl, Gateway};
-use crate::access::{may_create, reaches_all};
+use super::{refuse_blocked_acl, Gateway, Who};
+use crate::access::{may_create, reaches};
 use crate::convert::{asked_acl, owner_to_wire, timestamp};
 use crate::error::{because, code, to_s3};
-use crate::metadata::tell;
 use crate::validate;
 use base_types::s3::{
     Buckets, CreateAccount, CreateBucket, DeleteBucket, ListBuckets, ObjectOwnership, Owner, PublicAccessBlock,
@@ -68,19 +67,20 @@ impl Gateway {
             object_lock_enabled_for_bucket: input.object_lock_enabled_for_bucket.unwrap_or(false),
             object_ownership,
         };
-        self.create(create, who.caller.identity().map(|_| owner)).await?;
+        let user = who.caller.identity().map(|_| owner);
+        self.create(&who, create, user).await?;
         Ok(S3Response::new(dto::CreateBucketOutput { location: Some(location) }))
     }
 
     /// A user's account is made with its first bucket.
-    async fn create(&self, call: CreateBucket, user: Option<Owner>) -> S3Result<()> {
-        let first = tell(&*self.metadata, call.clone()).await;
+    async fn create(&self, who: &Who, call: CreateBucket, user: Option<Owner>) -> S3Result<()> {
+        let first = self.metadata.call(call.clone().into(), who.behalf()).await.map(|_| ());
         match (first, user) {
             (Err(refusal), Some(owner)) if refusal.code.s3() == Some(S3ErrorCode::NoSuchAccount) => {
                 let account =
                     CreateAccount { account: owner.id, display_name: owner.display_name, ..CreateAccount::default() };
-                self.tell(account).await?;
-                self.tell(call).await
+                self.tell(who, account).await?;
+                self.tell(who, call).await
             }
             (done, _) => done.map_err(to_s3),
         }
@@ -92,8 +92,8 @@ impl Gateway {
     ) -> S3Result<S3Response<dto::DeleteBucketOutput>> {
         let opened = self.open(&request, &request.input.bucket, "s3:DeleteBucket").await?;
         // It may be another's by the time the core removes it.
-        let expected_bucket_owner = Some(opened.bucket.owner.id);
-        self.tell(DeleteBucket { bucket: request.input.bucket, expected_bucket_owner }).await?;
+        let expected_bucket_owner = Some(opened.bucket.owner.id.clone());
+        self.tell(&opened.who, DeleteBucket { bucket: request.input.bucket, expected_bucket_owner }).await?;
         Ok(S3Response::new(dto::DeleteBucketOutput::default()))
     }
 
@@ -101,8 +101,11 @@ impl Gateway {
         &self,
         request: S3Request<dto::HeadBucketInput>,
     ) -> S3Result<S3Response<dto::HeadBucketOutput>> {
-        let opened = self.open(&request, &request.input.bucket, "s3:ListBucket").await?;
-        let output = dto::HeadBucketOutput { bucket_region: Some(opened.bucket.bucket_region), ..Default::default() };
+        let who = self.who(&request).await?;
+        let bucket = self.bucket(&who, &request.input.bucket).await?;
+        who.expect_owner(&bucket)?;
+        who.authorize_head(&bucket)?;
+        let output = dto::HeadBucketOutput { bucket_region: Some(bucket.info.bucket_region), ..Default::default() };
         Ok(S3Response::new(output))
     }
 
@@ -111,7 +114,7 @@ impl Gateway {
         request: S3Request<dto::GetBucketLocationInput>,
     ) -> S3Result<S3Response<dto::GetBucketLocationOutput>> {
         let opened = self.open(&request, &request.input.bucket, "s3:GetBucketLocation").await?;
-        let region = opened.bucket.bucket_region;
+        let region = opened.bucket.info.bucket_region;
         // The oldest region has no name here, and clients know it.
         let location_constraint = (region != "us-east-1").then(|| dto::BucketLocationConstraint::from(region));
         Ok(S3Response::new(dto::GetBucketLocationOutput { location_constraint }))
@@ -122,7 +125,7 @@ impl Gateway {
         request: S3Request<dto::ListBucketsInput>,
     ) -> S3Result<S3Response<dto::ListBucketsOutput>> {
         let who = self.who(&request).await?;
-        let owner = who.owner.filter(|_| reaches_all(&who.caller)).ok_or_else(|| code(S3ErrorCode::AccessDenied))?;
+        let owner = who.owner.clone().ok_or_else(|| code(S3ErrorCode::AccessDenied))?;
         let input = request.input;
         let max_buckets = match input.max_buckets {
             Some(max) if !(1..=MAX_BUCKETS_MAX).contains(&max) => return Err(code(S3ErrorCode::InvalidArgument)),
@@ -134,15 +137,17 @@ impl Gateway {
             max_buckets,
             continuation_token: input.continuation_token,
         };
-        let page: Buckets = self.ask(call).await?;
+        let page: Buckets = self.ask(&who, call).await?;
         let bucket = |entry: base_types::s3::BucketEntry| dto::Bucket {
             bucket_region: Some(entry.bucket_region),
             creation_date: Some(timestamp(entry.creation_date_ms)),
             name: Some(entry.name),
         };
+        // A page of a key with bounds may have fewer, or none: the token continues it.
+        let shown = page.buckets.into_iter().filter(|entry| reaches(&who.caller, &entry.name));
         Ok(S3Response::new(dto::ListBucketsOutput {
             owner: Some(owner_to_wire(&page.owner)),
-            buckets: Some(page.buckets.into_iter().map(bucket).collect()),
+            buckets: Some(shown.map(bucket).collect()),
             continuation_token: page.continuation_token,
             prefix: input.prefix,
         }))

@@ -50,7 +50,7 @@ impl Gateway {
         conditions: &ReadConditions,
     ) -> S3Result<ObjectVersion> {
         let (bucket, key, version_id) = source_of(source)?;
-        let bucket = self.bucket(bucket).await?;
+        let bucket = self.bucket(&opened.who, bucket).await?;
         if opened.who.expected_source_owner.as_ref().is_some_and(|expected| *expected != bucket.owner.id) {
             return Err(code(S3ErrorCode::AccessDenied));
         }

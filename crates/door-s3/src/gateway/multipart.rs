@@ -3,7 +3,7 @@
 use super::objects::{
     announced, asked_extras, empty_body, named_algorithm, promised_length, refuse_customer_keys, write_conditions,
 };
-use super::{Gateway, Opened};
+use super::{Bucket, Gateway, Opened};
 use crate::checksum;
 use crate::convert::{self, checksums_of, set_checksums};
 use crate::error::{because, code, to_s3};
@@ -33,7 +33,7 @@ pub(super) fn part_promise(upload: &UploadEntry) -> Promise {
 
 impl Gateway {
     /// An upload that is under way.
-    pub(super) async fn upload(&self, bucket: &BucketInfo, key: &str, upload_id: &str) -> S3Result<UploadEntry> {
+    pub(super) async fn upload(&self, bucket: &Bucket, key: &str, upload_id: &str) -> S3Result<UploadEntry> {
         let call = ListParts {
             bucket: bucket.bucket.clone(),
             key: key.to_owned(),
@@ -182,7 +182,7 @@ impl Gateway {
     /// All parts of an upload; `None` where it is not under way.
     async fn all_parts(
         &self,
-        bucket: &BucketInfo,
+        bucket: &Bucket,
         key: &str,
         upload_id: &str,
     ) -> S3Result<Option<(UploadEntry, Vec<PartEntry>)>> {

@@ -1,6 +1,6 @@
 //! Put, get, head and delete.
 
-use super::{now_ms, Gateway, Opened, VersionCall, Who};
+use super::{now_ms, Bucket, Gateway, Opened, VersionCall, Who};
 use crate::convert::{self, checksums_of, set_checksums, AskedAcl};
 use crate::error::{because, code, to_s3};
 use crate::form::Upload;
@@ -238,7 +238,7 @@ impl Gateway {
                 "Request specific response headers cannot be used for anonymous GET requests.",
             ));
         }
-        let bucket = self.bucket(&input.bucket).await?;
+        let bucket = self.bucket(&who, &input.bucket).await?;
         who.expect_owner(&bucket)?;
         // Between reading where the bytes are and opening them they can be replaced and removed: look again.
         let mut again = true;
@@ -275,7 +275,7 @@ impl Gateway {
         let who = self.who(&request).await?;
         let input = &request.input;
         refuse_customer_keys!(input);
-        let bucket = self.bucket(&input.bucket).await?;
+        let bucket = self.bucket(&who, &input.bucket).await?;
         who.expect_owner(&bucket)?;
         let found = self.version(&read_call(&who, &bucket, &input.key, input.version_id.as_deref(), false)).await?;
         refuse_marker(&found)?;
@@ -344,7 +344,7 @@ impl Gateway {
     ) -> S3Result<S3Response<dto::DeleteObjectsOutput>> {
         let who = self.who(&request).await?;
         let input = request.input;
-        let bucket = self.bucket(&input.bucket).await?;
+        let bucket = self.bucket(&who, &input.bucket).await?;
         who.expect_owner(&bucket)?;
         let objects = input.delete.objects;
         if objects.is_empty() || objects.len() > DELETE_OBJECTS_MAX {
@@ -387,7 +387,7 @@ pub(super) fn empty_body() -> StreamingBlob {
 
 pub(super) fn read_call<'a>(
     who: &'a Who,
-    bucket: &'a BucketInfo,
+    bucket: &'a Bucket,
     key: &'a str,
     version_id: Option<&'a str>,
     with_data: bool,

@@ -42,7 +42,7 @@ impl Gateway {
         &self,
         request: S3Request<dto::GetBucketAclInput>,
     ) -> S3Result<S3Response<dto::GetBucketAclOutput>> {
-        let acl = self.open(&request, &request.input.bucket, "s3:GetBucketAcl").await?.bucket.acl;
+        let acl = self.open(&request, &request.input.bucket, "s3:GetBucketAcl").await?.bucket.info.acl;
         Ok(S3Response::new(dto::GetBucketAclOutput {
             grants: Some(convert::grants_to_wire(&acl)),
             owner: Some(convert::owner_to_wire(&acl.owner)),
@@ -80,7 +80,7 @@ impl Gateway {
         request: S3Request<dto::GetBucketPolicyInput>,
     ) -> S3Result<S3Response<dto::GetBucketPolicyOutput>> {
         let bucket = self.open(&request, &request.input.bucket, "s3:GetBucketPolicy").await?.bucket;
-        let policy = bucket.policy.ok_or_else(|| code(S3ErrorCode::NoSuchBucketPolicy))?;
+        let policy = bucket.info.policy.ok_or_else(|| code(S3ErrorCode::NoSuchBucketPolicy))?;
         Ok(S3Response::new(dto::GetBucketPolicyOutput { policy: Some(policy) }))
     }
 
@@ -113,7 +113,7 @@ impl Gateway {
         request: S3Request<dto::GetBucketCorsInput>,
     ) -> S3Result<S3Response<dto::GetBucketCorsOutput>> {
         let bucket = self.open(&request, &request.input.bucket, "s3:GetBucketCORS").await?.bucket;
-        let rules = bucket.cors_rules.ok_or_else(|| code(S3ErrorCode::NoSuchCORSConfiguration))?;
+        let rules = bucket.info.cors_rules.ok_or_else(|| code(S3ErrorCode::NoSuchCORSConfiguration))?;
         let filled = |list: Vec<String>| (!list.is_empty()).then_some(list);
         let wire = |rule: CorsRule| dto::CORSRule {
             allowed_headers: filled(rule.allowed_headers),
@@ -283,7 +283,7 @@ impl Gateway {
         request: S3Request<dto::GetObjectLockConfigurationInput>,
     ) -> S3Result<S3Response<dto::GetObjectLockConfigurationOutput>> {
         let bucket = self.open(&request, &request.input.bucket, "s3:GetBucketObjectLockConfiguration").await?.bucket;
-        let lock = bucket.object_lock.ok_or_else(|| code(S3ErrorCode::ObjectLockConfigurationNotFoundError))?;
+        let lock = bucket.info.object_lock.ok_or_else(|| code(S3ErrorCode::ObjectLockConfigurationNotFoundError))?;
         let rule = lock.default_retention.map(|default| dto::ObjectLockRule {
             default_retention: Some(dto::DefaultRetention {
                 days: default.days.and_then(|days| i32::try_from(days).ok()),
@@ -335,7 +335,7 @@ impl Gateway {
     ) -> S3Result<S3Response<dto::GetBucketEncryptionOutput>> {
         let bucket = self.open(&request, &request.input.bucket, "s3:GetEncryptionConfiguration").await?.bucket;
         let encryption =
-            bucket.encryption.ok_or_else(|| code(S3ErrorCode::ServerSideEncryptionConfigurationNotFoundError))?;
+            bucket.info.encryption.ok_or_else(|| code(S3ErrorCode::ServerSideEncryptionConfigurationNotFoundError))?;
         let rule = dto::ServerSideEncryptionRule {
             apply_server_side_encryption_by_default: Some(dto::ServerSideEncryptionByDefault {
                 kms_master_key_id: None,

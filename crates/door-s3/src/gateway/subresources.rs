@@ -3,7 +3,7 @@
 
 use super::context::{for_legal_hold, for_retention, for_tags};
 use super::objects::{read_call, refuse_customer_keys, refuse_marker};
-use super::{now_ms, refuse_blocked_acl, Gateway, VersionCall, Who};
+use super::{now_ms, refuse_blocked_acl, Bucket, Gateway, VersionCall, Who};
 use crate::access::acls_count;
 use crate::convert::{self, asked_acl, set_checksums};
 use crate::error::{because, code, to_s3};
@@ -22,7 +22,7 @@ impl Gateway {
         request: &S3Request<T>,
         at: (&str, &str, Option<&str>),
         rights: (&str, &str),
-    ) -> S3Result<(BucketInfo, ObjectVersion)> {
+    ) -> S3Result<(Bucket, ObjectVersion)> {
         self.subject_for(&self.who(request).await?, at, rights).await
     }
 
@@ -32,9 +32,9 @@ impl Gateway {
         who: &Who,
         at: (&str, &str, Option<&str>),
         rights: (&str, &str),
-    ) -> S3Result<(BucketInfo, ObjectVersion)> {
+    ) -> S3Result<(Bucket, ObjectVersion)> {
         let (bucket, key, version_id) = at;
-        let bucket = self.bucket(bucket).await?;
+        let bucket = self.bucket(who, bucket).await?;
         who.expect_owner(&bucket)?;
         let (action, versioned) = rights;
         let call = VersionCall { who, bucket: &bucket, key, version_id, action, versioned, with_data: false };
@@ -262,7 +262,7 @@ impl Gateway {
     ) -> S3Result<S3Response<dto::RestoreObjectOutput>> {
         let input = &request.input;
         let who = self.who(&request).await?;
-        let bucket = self.bucket(&input.bucket).await?;
+        let bucket = self.bucket(&who, &input.bucket).await?;
         who.expect_owner(&bucket)?;
         who.authorize(&bucket, "s3:RestoreObject", Some(&input.key), None)?;
         self.version(&read_call(&who, &bucket, &input.key, input.version_id.as_deref(), false)).await?;

@@ -48,6 +48,7 @@ impl State {
             secret_key: call.secret_key.unwrap_or_else(|| format!("secret-{number:032x}")),
             account: owner.id,
             display_name: owner.display_name,
+            sealed: call.sealed,
         };
         self.keys.insert(key.access_key.clone(), key.clone());
         Ok(key.into())

@@ -60,6 +60,12 @@ pub enum KeyCommand {
         #[command(flatten)]
         world: World,
     },
+    /// Seal secrets that are kept in plain text, or by an earlier sealing key: of one account, or of all
+    Seal {
+        account: Option<String>,
+        #[command(flatten)]
+        world: World,
+    },
     /// Remove an access key; gateways that know it forget it within ten seconds
     Delete {
         access_key: String,

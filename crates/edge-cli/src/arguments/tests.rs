@@ -68,6 +68,8 @@ fn the_contracts_commands_parse() {
         "hive ctl s3 account create ann --display-name Ann",
         "hive ctl s3 account delete ann",
         "hive ctl s3 key create ann --access-key a --secret-key-file -",
+        "hive ctl s3 key seal",
+        "hive ctl s3 key seal ann --json",
         "hive ctl s3 key list ann --json",
         "hive ctl s3 key delete AK",
         "hive ctl bucket list ann",

@@ -5,7 +5,9 @@
 use super::once;
 use crate::arguments::{AccountCommand, BucketCommand, KeyCommand, Levels, S3Command, World};
 use crate::failure::Failure;
-use crate::output::{ask, cell, client, items, table};
+use crate::output::{ask, cell, client, failed, items, table};
+use base_types::s3::S3ErrorCode;
+use hive_client::ErrorCode;
 use serde_json::{json, Value};
 use std::io::Read;
 use std::path::Path;
@@ -50,6 +52,7 @@ pub async fn run(command: S3Command) -> Result<(), Failure> {
             })
             .await
         }
+        S3Command::Key(KeyCommand::Seal { account, world }) => seal(account, &world).await,
         S3Command::Key(KeyCommand::Delete { access_key, world }) => {
             let body = json!({"action": "DeleteAccessKey", "access_key": access_key});
             once(&world, body, |_| println!("access key {access_key} is removed")).await
@@ -78,6 +81,35 @@ pub fn read_secret(file: &Path) -> Result<String, Failure> {
 pub fn show_key(answer: &Value) {
     println!("AWS_ACCESS_KEY_ID={}", cell(&answer["access_key"]));
     println!("AWS_SECRET_ACCESS_KEY={}", cell(&answer["secret_key"]));
+}
+
+/// Seals what is not sealed by the world's first sealing key. A key that somebody deletes meanwhile is none.
+async fn seal(account: Option<String>, world: &World) -> Result<(), Failure> {
+    let client = client(world, &Levels::default())?;
+    let accounts = match account {
+        Some(account) => vec![account],
+        None => {
+            let all = pages(world, json!({"action": "ListAccounts", "max_accounts": PAGE}), "accounts").await?;
+            all.iter().map(|account| cell(&account["id"])).collect()
+        }
+    };
+    let mut count = 0u64;
+    for account in &accounts {
+        let listed = ask(&client, world, json!({"action": "ListAccessKeys", "account": account})).await?;
+        for key in items(&listed, "access_keys") {
+            match client.action(json!({"action": "SealAccessKey", "access_key": key})).await {
+                Ok(_) => count += 1,
+                Err(error) if error.code() == Some(ErrorCode::S3(S3ErrorCode::NoSuchAccessKey)) => {}
+                Err(error) => return Err(failed(world.json, error)),
+            }
+        }
+    }
+    if world.json {
+        println!("{}", json!({"ok": true, "sealed": count}));
+    } else {
+        println!("{count} access keys of {} accounts are sealed by the first sealing key", accounts.len());
+    }
+    Ok(())
 }
 
 /// Buckets.

@@ -3,13 +3,15 @@
 //! Always: the copy is asked, not the world, so that the loss of its majority stops no client who was known
 //! (`tests::keys_are_opened_by_the_own_copy`); a key that was revoked, has expired or whose user is disabled is refused as soon as
 //! the copy has that.
-//! Not here: the signature (s3s), keys of S3 accounts (door-s3 asks the world's rows), what the user may do (door-s3).
+//! Not here: the signature (s3s), rows of S3 accounts' keys (door-s3 asks the world for them; their secrets are opened here), what the
+//! user may do (door-s3).
 
-use super::sealing::Bound;
+use super::sealing::{Bound, Sealing};
 use super::AccessHub;
 use crate::monitor::unix_ms;
 use base_access::{account_of, credential_of};
-use base_types::s3::{Owner, S3ErrorCode};
+use base_types::access::Caller;
+use base_types::s3::{AccessKey, Owner, S3ErrorCode, SealedSecret};
 use base_types::Refusal;
 use door_s3::{DirectoryUser, KnownKeys, Signer};
 
@@ -44,19 +46,40 @@ impl KnownKeys for AccessHub {
         if row.expires_ms.is_some_and(|expires_ms| expires_ms <= now_ms) {
             return Err(invalid("The access key has expired; make another one (hive key create)"));
         }
-        let bound = Bound { access_key, user: &row.user.0, user_id: row.user.1 };
+        let bound = Bound::User { access_key, user: &row.user.0, user_id: row.user.1 };
         let opened = self.sealing.open(&row.sealed_by, &row.sealed, &bound);
         let secret_key = opened.map_err(|refusal| S3ErrorCode::ServiceUnavailable.because(refusal.message))?;
         let owner = Owner { id: account_of(row.user.1), display_name: row.user.0.clone() };
-        let user = DirectoryUser { identity: identity.clone(), credential, epoch: directory.epoch() };
+        let asks_as = Caller::Identity { credential, decided_at: Some(directory.epoch()) };
+        let user = DirectoryUser { identity: identity.clone(), asks_as };
         Ok(Some(Signer { secret_key, owner, user: Some(user) }))
     }
+}
+
+/// Opens the secret of an S3 account's key, where it is sealed.
+pub fn open_account_key(sealing: &Sealing, mut key: AccessKey) -> Result<AccessKey, Refusal> {
+    let Some(SealedSecret { sealed_by, sealed }) = key.sealed.take() else { return Ok(key) };
+    let bound = Bound::Account { access_key: &key.access_key, account: &key.account };
+    key.secret_key = sealing
+        .open(&sealed_by, &sealed, &bound)
+        .map_err(|refusal| S3ErrorCode::ServiceUnavailable.because(refusal.message))?;
+    Ok(key)
+}
+
+/// Seals the secret of an S3 account's key by the first sealing key.
+pub fn seal_account_key(
+    sealing: &Sealing,
+    account: &str,
+    access_key: &str,
+    secret: &str,
+) -> Result<SealedSecret, Refusal> {
+    let (sealed_by, sealed) = sealing.seal(secret, &Bound::Account { access_key, account })?;
+    Ok(SealedSecret { sealed_by, sealed })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::sealing::Sealing;
     use base_access::{access_key_of, Binding, Directory, Row, RowBody, S3KeyRow, UserRow};
     use base_types::ErrorCode;
     use std::sync::Arc;
@@ -69,7 +92,7 @@ mod tests {
 
     fn directory(sealing: &Sealing, disabled: bool, expires_ms: Option<u64>) -> Directory {
         let access_key = access_key_of(8);
-        let bound = Bound { access_key: &access_key, user: "ann", user_id: 7 };
+        let bound = Bound::User { access_key: &access_key, user: "ann", user_id: 7 };
         let (sealed_by, sealed) = sealing.seal("the secret", &bound).unwrap();
         let ann = UserRow {
             id: 7,
@@ -97,6 +120,22 @@ mod tests {
         let (hub, mut keeper, _) = AccessHub::open(&section, data.path().into(), "w", &[], sealing);
         keeper.keep(Arc::new(with));
         hub.find(&access_key_of(key)).await.map_err(|refusal| refusal.code)
+    }
+
+    #[test]
+    fn an_accounts_key_is_opened_where_it_is_sealed() {
+        let home = tempfile::tempdir().unwrap();
+        let own = sealing(home.path());
+        let plain = AccessKey { access_key: "HIVE1".into(), account: "ann".into(), ..AccessKey::default() };
+        let plain = AccessKey { secret_key: "the secret".into(), ..plain };
+        assert_eq!(open_account_key(&own, plain.clone()), Ok(plain.clone()), "kept in plain text");
+        let sealed = seal_account_key(&own, "ann", "HIVE1", "the secret").unwrap();
+        let kept = AccessKey { secret_key: String::new(), sealed: Some(sealed), ..plain.clone() };
+        assert_eq!(open_account_key(&own, kept.clone()), Ok(plain));
+        let moved = AccessKey { account: "bob".into(), ..kept.clone() };
+        for shut in [open_account_key(&own, moved), open_account_key(&Sealing::default(), kept)] {
+            assert_eq!(shut.unwrap_err().code, ErrorCode::S3(S3ErrorCode::ServiceUnavailable));
+        }
     }
 
     #[tokio::test]

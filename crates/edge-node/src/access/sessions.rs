@@ -18,13 +18,14 @@ use crate::monitor::unix_ms;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use base64::Engine as _;
 use base_access::account_of_oidc;
-use base_types::access::{OidcUser, OIDC_CREDENTIAL};
+use base_types::access::{Caller, OidcUser};
 use base_types::s3::{Owner, S3ErrorCode};
 use base_types::Refusal;
 use door_s3::sts::form::Assume;
 use door_s3::sts::{Fault, Issued, Opened, SessionName, Sessions, SESSION_MARK};
 use door_s3::{DirectoryUser, Signer};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// What session tokens begin with: their format.
 const MARK: &str = "HVT1";
@@ -135,7 +136,8 @@ impl Sessions for AccessHub {
             .oidc_identity(&user)
             .ok_or_else(|| no_token("The groups of the session do not exist any more"))?;
         let owner = Owner { id: account.clone(), display_name: session.name };
-        let user = DirectoryUser { identity, credential: OIDC_CREDENTIAL, epoch: directory.epoch() };
+        let asks_as = Caller::Oidc { user: Arc::new(user), decided_at: Some(directory.epoch()) };
+        let user = DirectoryUser { identity, asks_as };
         Ok(Opened {
             access_key: session.access_key,
             signer: Signer { secret_key: session.secret_key, owner, user: Some(user) },
@@ -170,7 +172,6 @@ mod tests {
     use crate::access::sealing::{Bound, Sealing};
     use crate::config::{AccessSection, OidcSection};
     use base_access::{Binding, Directory, GroupRow, Row, RowBody};
-    use std::sync::Arc;
 
     const ISSUER: &str = "https://corp.example";
 
@@ -246,7 +247,7 @@ mod tests {
             assert_eq!(code(own.open(bad)), Err("InvalidToken"), "{bad}");
         }
         // A sealed secret of a key is no session, though the same key sealed it.
-        let bound = Bound { access_key: "HIVK1", user: "ann", user_id: 7 };
+        let bound = Bound::User { access_key: "HIVK1", user: "ann", user_id: 7 };
         let (id, sealed) = own.sealing.seal("{}", &bound).unwrap();
         let sealed = URL_SAFE_NO_PAD.encode(base64::engine::general_purpose::STANDARD.decode(sealed).unwrap());
         assert_eq!(code(own.open(&format!("{MARK}.{id}.{sealed}"))), Err("InvalidToken"));

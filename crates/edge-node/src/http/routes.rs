@@ -167,6 +167,10 @@ async fn json(own: &HttpDoor, door: Rc<LaneDoor>, caller: &Caller, asks: Asker, 
         Ok(drawn) => drawn,
         Err(refusal) => return refused(&HttpError::new(refusal)),
     };
+    if let Err(failure) = secrets::read_to_seal(&own.access, door.clone(), &mut request).await {
+        let (status, body) = door_http::write_response(action, &Err(failure));
+        return respond(status, JSON, body);
+    }
     let mut response = with_own_reasons(own, door.ask(request).await);
     secrets::reveal(drawn, &mut response);
     let (status, body) = door_http::write_response(action, &response);
@@ -243,9 +247,8 @@ fn is_administration(action: &Action) -> bool {
         Action::KvPut { .. } | Action::KvGet { .. } | Action::KvDelete { .. } | Action::KvScan { .. } => false,
         Action::KvBatch { .. } | Action::KvCompareAndSet { .. } | Action::Redis { .. } => false,
         Action::S3(S3::CreateAccount(_) | S3::DeleteAccount(_) | S3::ListAccounts(_)) => true,
-        Action::S3(S3::CreateAccessKey(_) | S3::GetAccessKey(_) | S3::DeleteAccessKey(_) | S3::ListAccessKeys(_)) => {
-            true
-        }
+        Action::S3(S3::CreateAccessKey(_) | S3::GetAccessKey(_) | S3::SealAccessKey(_)) => true,
+        Action::S3(S3::DeleteAccessKey(_) | S3::ListAccessKeys(_)) => true,
         Action::S3(S3::GetBucketQuota(_) | S3::PutBucketQuota(_) | S3::DeleteBucketQuota(_)) => true,
         Action::S3(_) => false,
         Action::CreateKeyspace { .. } | Action::DeleteKeyspace { .. } | Action::DescribeKeyspace { .. } => true,

@@ -13,7 +13,7 @@ use base_types::s3::{BucketLifecycle, GetBucketLifecycleConfiguration};
 use base_types::{ErrorKind, Refusal};
 use bytes::Bytes;
 use door_s3::lifecycle::{Done, Walk};
-use door_s3::metadata::ask;
+use door_s3::metadata::{ask, OnBehalf};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ async fn bucket(metadata: &NodeMetadata, name: &str, now_ms: u64) -> Result<Done
 }
 
 async fn nodes_up(metadata: &NodeMetadata) -> Result<Vec<u64>, Refusal> {
-    let answer = metadata.ask(Action::ListNodes, false, None).await.map_err(|failure| failure.refusal)?;
+    let answer = metadata.ask(Action::ListNodes, false, OnBehalf::NODE).await.map_err(|failure| failure.refusal)?;
     let ActionResult::Nodes { nodes } = answer.result else { return Ok(Vec::new()) };
     Ok(nodes.iter().filter(|node| node.up).map(|node| node.node.0).collect())
 }
@@ -85,7 +85,7 @@ async fn names(metadata: &NodeMetadata, cursor: &str) -> Result<(String, Vec<Str
     let pattern = format!("{NAME_PREFIX}*");
     let words = ["SCAN", cursor, "MATCH", &pattern, "COUNT", SCAN_COUNT];
     let command = words.iter().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect();
-    let answer = match metadata.ask(Action::Redis { cluster, command }, false, None).await {
+    let answer = match metadata.ask(Action::Redis { cluster, command }, false, OnBehalf::NODE).await {
         Ok(answer) => answer,
         Err(failure) if failure.refusal.kind() == ErrorKind::NotFound => return Ok(("0".into(), Vec::new())),
         Err(failure) => return Err(failure.refusal),

@@ -3,12 +3,16 @@
 //!
 //! Always: calls under way are bounded ([`CALLS_MAX`]); every call has a deadline, so every call ends; a
 //! call whose client went away is cancelled at the core.
+//! The secret of an account's key is opened here, on its way to the gateway; JSON answers show no sealed one.
 //! Not here: retries (the core routes until the deadline; S3 clients retry what the answer calls temporary).
 
+use crate::access::s3_keys::open_account_key;
+use crate::access::AccessHub;
 use crate::lane::door::LaneDoor;
 use base_types::action::{Action, ActionResult, Request, Response};
 use base_types::s3::{S3Action, S3Answer, S3ErrorCode};
 use base_types::{ErrorCode, ReadConsistency, Refusal, WriteConsistency};
+use door_s3::metadata::OnBehalf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -35,16 +39,17 @@ pub struct NodeMetadata {
     cores: Vec<mpsc::Sender<Letter>>,
     next: AtomicUsize,
     places: Arc<Semaphore>,
+    access: Arc<AccessHub>,
 }
 
 impl NodeMetadata {
     /// Over these cores.
-    pub fn new(cores: Vec<mpsc::Sender<Letter>>) -> NodeMetadata {
-        NodeMetadata { cores, next: AtomicUsize::new(0), places: Arc::new(Semaphore::new(CALLS_MAX)) }
+    pub fn new(cores: Vec<mpsc::Sender<Letter>>, access: Arc<AccessHub>) -> NodeMetadata {
+        NodeMetadata { cores, next: AtomicUsize::new(0), places: Arc::new(Semaphore::new(CALLS_MAX)), access }
     }
 
     /// Asks a core for any action; each in turn. A call on a bucket: of this owner's alone, where one is named.
-    pub async fn ask(&self, action: Action, write: bool, owner: Option<&str>) -> Response {
+    pub async fn ask(&self, action: Action, write: bool, behalf: OnBehalf<'_>) -> Response {
         let request = Request {
             action,
             consistency: write.then_some(WriteConsistency::Strong),
@@ -52,8 +57,8 @@ impl NodeMetadata {
             deadline: DEADLINE,
             request_id: None,
             after: None,
-            expected_bucket_owner: owner.map(str::to_owned),
-            caller: base_types::access::Caller::Node,
+            expected_bucket_owner: behalf.owner.map(str::to_owned),
+            caller: behalf.caller,
         };
         let overloaded = || {
             let message = format!("{CALLS_MAX} calls are under way on this node; wait and retry");
@@ -83,10 +88,11 @@ impl NodeMetadata {
 
 #[async_trait::async_trait]
 impl door_s3::metadata::MetadataService for NodeMetadata {
-    async fn call(&self, action: S3Action, owner: Option<&str>) -> Result<S3Answer, Refusal> {
+    async fn call(&self, action: S3Action, behalf: OnBehalf<'_>) -> Result<S3Answer, Refusal> {
         let (name, write) = (action.name(), !action.read_only());
-        match self.ask(Action::S3(action), write, owner).await {
+        match self.ask(Action::S3(action), write, behalf).await {
             Ok(answer) => match answer.result {
+                ActionResult::S3(S3Answer::AccessKey(key)) => Ok(open_account_key(&self.access.sealing, *key)?.into()),
                 ActionResult::S3(answer) => Ok(answer),
                 ActionResult::Done => Ok(S3Answer::Done),
                 _ => Err(S3ErrorCode::InternalError.because(format!("{name} was answered with another call's answer"))),
