@@ -8,12 +8,14 @@
 //!            └─▶ ledger     what each level lost, and whether it was allowed to
 //!   world ─┬─▶ invariants   one leader a term, equal state at equal index
 //!          └─▶ shards       one owner for a key of a bucket at every moment, and in every epoch
+//!   what an administrator gave and took back ──▶ access   nothing done that nobody might do, nothing denied that was allowed
 //!   records under the standard schedule of faults ──▶ availability   shares of failed operations, gaps
 //!
 //! Always: pure functions of their input; a checker that gives up says so and never counts as passed.
 //! Not here: making histories (proof-sim), what a reply means (base-types).
 #![deny(missing_docs)]
 
+pub mod access;
 pub mod availability;
 pub mod blackbox;
 pub mod counters;

@@ -184,6 +184,7 @@ fn plan(seed: u64, event_us: u64) -> Plan {
         wall_clock: true,
         tails: 0,
         shared_chassis: 0,
+        access: false,
     };
     let tuning = SimTuning {
         segment_bytes: 8 << 20,

@@ -36,6 +36,8 @@ pub enum Emphasis {
     Buckets,
     /// A majority of a cluster is gone for good, the cluster is recovered, and the dead come back (core).
     Recovery,
+    /// Nodes want to know who asks; users, tokens and roles come and go while some node does not hear of it (core).
+    Access,
 }
 
 use Emphasis::*;
@@ -54,6 +56,7 @@ pub const ALL: &[(Emphasis, &str)] = &[
     (Rot, "rot"),
     (Buckets, "buckets"),
     (Recovery, "recovery"),
+    (Access, "access"),
 ];
 
 /// The stories of a lane alone.
@@ -66,6 +69,8 @@ const OF_PLAIN_TO_BUCKETS: u64 = 100;
 
 /// And so many to a majority that is gone for good.
 const OF_PLAIN_TO_RECOVERY: u64 = 40;
+/// And so many to users that come and go.
+const OF_PLAIN_TO_ACCESS: u64 = 50;
 /// Of a thousand that lean to rot, so many have it on two nodes.
 const OF_ROT_TO_SEVERAL: u64 = 200;
 
@@ -78,10 +83,13 @@ pub fn of(seed: u64, layer: Layer) -> Emphasis {
             layer == Layer::Core && Random::stream(seed, "emphasis on buckets").per_mille(OF_PLAIN_TO_BUCKETS);
         let to_recovery =
             layer == Layer::Core && Random::stream(seed, "emphasis on recovery").per_mille(OF_PLAIN_TO_RECOVERY);
-        return match (to_buckets, to_recovery) {
-            (true, _) => Buckets,
-            (false, true) => Recovery,
-            (false, false) => Plain,
+        let to_access =
+            layer == Layer::Core && Random::stream(seed, "emphasis on access").per_mille(OF_PLAIN_TO_ACCESS);
+        return match (to_buckets, to_recovery, to_access) {
+            (true, _, _) => Buckets,
+            (false, true, _) => Recovery,
+            (false, false, true) => Access,
+            (false, false, false) => Plain,
         };
     }
     *random.pick(if layer == Layer::Lane { LANE } else { CORE })
@@ -114,6 +122,7 @@ impl Emphasis {
             Rot => bend.rot(),
             Buckets => bend.buckets(),
             Recovery => bend.recovery(),
+            Access => bend.access(),
         }
         if self != Plain {
             plan.hazards.sort_by_key(|hazard| hazard.at_ms);
@@ -497,6 +506,47 @@ impl Bend<'_> {
         if self.random.per_mille(300) {
             let at = self.random.between(0, 30_000);
             self.add(at, FaultKind::Loss, 1, 10_000, 50);
+        }
+    }
+
+    /// Users, tokens and roles come and go. One node at a time does not hear the directory's leader, is cut off, stopped or killed,
+    /// for so long that it misses changes; and in between all is well for long enough that everybody must know them.
+    fn access(&mut self) {
+        self.small_world(&[3, 5, 5]);
+        let shape = &mut self.plan.shape;
+        (shape.access, shape.keyspaces, shape.clusters, shape.cluster_size) = (true, 1, 2, 3);
+        (shape.tails, shape.buckets, shape.versioned, shape.suspended, shape.quota_keys) = (0, 0, 0, 0, 0);
+        shape.lanes = *self.random.pick(&[1, 1, 2]);
+        let load = &mut self.plan.load;
+        (load.mixed, load.ledger, load.counters) = (1, 0, 1);
+        (load.s3, load.s3_growing, load.uploaders, load.owners, load.kept) = (0, 0, 0, 0, 0);
+        (load.users, load.keys) = (self.random.between(3, 6), load.keys.min(4));
+        (load.think_ms, load.run_ms) = (*self.random.pick(&[5, 20]), 25_000);
+        load.deadline_ms = *self.random.pick(&[500, 2_000]);
+        self.plan.tuning.buggify = self.random.per_mille(300);
+        // One disk is lost at most: of three members nobody promised that two come back.
+        let mut disks = 1;
+        let mut at = self.random.between(500, 3_000);
+        while at < self.plan.load.run_ms {
+            let mut kind = *self.random.pick(&[
+                FaultKind::Unheard,
+                FaultKind::Unheard,
+                FaultKind::Unheard,
+                FaultKind::BlackHole,
+                FaultKind::Isolate,
+                FaultKind::Partition,
+                FaultKind::Pause,
+                FaultKind::Crash,
+                FaultKind::DiskLost,
+            ]);
+            let (node, for_ms) = (self.node(), self.random.between(1_000, 8_000));
+            if kind == FaultKind::DiskLost {
+                kind = if disks > 0 { kind } else { FaultKind::Crash };
+                disks = 0;
+            }
+            let amount = if kind == FaultKind::Partition { 1 << (node - 1) } else { 0 };
+            self.add(at, kind, node, for_ms, amount);
+            at += for_ms + self.random.between(0, 4_000);
         }
     }
 

@@ -45,6 +45,7 @@ excuses! {
     CompletingStillNames = "completing_still_names": "`places`: an upload whose completion put its object and was not ended names a place that was freed since",
     IdOfAnotherCluster = "id_of_another_cluster": "`calm`: a request was refused whose id was issued by another cluster of its keyspace",
     QuotaFull = "quota_full": "`calm`: a put failed in a bucket whose quota was full",
+    MayNot = "may_not": "`calm`: an operation was denied to a user who perhaps might not do it",
 }
 
 /// How often each was used.

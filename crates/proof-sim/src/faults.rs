@@ -9,6 +9,7 @@ use crate::host::Armed;
 use crate::load::Targets;
 use crate::plan::{FaultKind, Hazard, Layer};
 use crate::trace::line::{Kind, Line};
+use crate::world::access;
 use crate::world::levels;
 use crate::world::lost_majority::{ask_for_recovery, lose_majority};
 use crate::world::{Answered, Due, World};
@@ -107,6 +108,11 @@ pub fn begin(world: &mut World, number: usize, targets: &Targets) {
         FaultKind::LogLost | FaultKind::LogSwapped => world.spoil_log(&hazard, node),
         FaultKind::Install => levels::install(world, &hazard, node),
         FaultKind::Finalize => levels::finalize(world, node),
+        FaultKind::Unheard => {
+            // Counted when it cuts.
+            access::begin_unheard(world, number, node);
+            false
+        }
         FaultKind::MajorityLost => lose_majority(world, &hazard, targets),
         FaultKind::Recover => ask_for_recovery(world),
         FaultKind::PairRot | FaultKind::KeyRot => pairs_rot(world, &hazard, node),
@@ -168,6 +174,7 @@ pub fn end(world: &mut World, number: usize) {
             }
         }
         FaultKind::SeeSaw => world.end_see_saw(),
+        FaultKind::Unheard => access::end_unheard(world, number),
         FaultKind::LeaseEnd => world.end_lease_end(),
         FaultKind::FewerCores => {
             world.nodes[node].cores = vec![0; world.nodes[node].lanes.len()];
@@ -193,6 +200,7 @@ pub fn heal(world: &mut World) {
     world.end_see_saw();
     world.end_lease_end();
     world.network.heal();
+    access::heal_unheard(world);
     levels::install_newest(world);
     for node in 0..world.nodes.len() {
         let now = world.now;

@@ -48,4 +48,5 @@ pub mod swarm;
 mod toy;
 pub mod trace;
 pub mod twice;
+pub mod users;
 pub mod world;

@@ -11,6 +11,7 @@ mod answers;
 mod draw;
 mod late;
 mod sessions;
+mod users;
 
 pub use answers::observe;
 
@@ -25,6 +26,7 @@ use crate::s3_quota;
 use crate::s3_removal::{Removals, Remover};
 use crate::s3_upload::{Fates, Places, Upload};
 use crate::trace::line::About;
+use crate::users::Users;
 use crate::world::{Answered, Due, World};
 use base_types::action::{Action, KvTarget, Level, ReadAfter, Request, Response};
 use base_types::{ClusterName, RequestId, Ticket};
@@ -94,6 +96,8 @@ enum Kind {
     Owner,
     /// Compare-and-set, one after the other, on keys that nobody else writes: one that applies twice fails the second time.
     Swapper,
+    /// One of the users, whose tokens and roles come and go.
+    User,
 }
 
 /// An operation under way.
@@ -115,6 +119,7 @@ struct Open {
     repeat: Option<Repeat>,
     /// What its session had seen when it was last asked.
     after: Option<ReadAfter>,
+    asker: users::Asker,
 }
 
 struct Client {
@@ -137,6 +142,8 @@ struct Client {
     http: bool,
     late: Late,
     session: Session,
+    /// The user that it is.
+    person: Option<usize>,
 }
 
 /// All clients and what they saw.
@@ -159,6 +166,9 @@ pub struct Load {
     /// Operations refused because their request id was issued elsewhere, or had expired.
     pub expired: BTreeSet<usize>,
     pub removals: Removals,
+    /// Who may do what, in worlds that want to know who asks; and records that were denied.
+    pub users: Option<Users>,
+    pub denied: BTreeSet<usize>,
     /// Of the bucket with a quota.
     pub quota: s3_quota::Seen,
     /// Where the bytes of their parts are.
@@ -185,6 +195,7 @@ impl Load {
             (Kind::Swapper, plan.swappers),
             (Kind::Uploader, if targets.buckets.is_empty() { 0 } else { plan.uploaders }),
             (Kind::Owner, plan.owners),
+            (Kind::User, plan.users),
         ];
         let mut clients = Vec::new();
         for (kind, count) in kinds {
@@ -211,6 +222,7 @@ impl Load {
                     http: Random::stream(seed, &format!("http {}", clients.len())).per_mille(plan.http),
                     late: Late::new(seed, clients.len()),
                     session: Session::new(seed, clients.len(), plan.sessions),
+                    person: users::person(kind, number),
                 });
             }
         }
@@ -230,6 +242,8 @@ impl Load {
             tailless: BTreeSet::new(),
             expired: BTreeSet::new(),
             removals: Removals::new(),
+            users: None,
+            denied: BTreeSet::new(),
             quota: s3_quota::Seen::default(),
             places: Places::new(),
             register: Register::default(),
@@ -251,9 +265,25 @@ impl Load {
         }
     }
 
+    /// No new operations are begun.
+    pub fn drain(&mut self) {
+        self.draining = true;
+        self.users.iter_mut().for_each(Users::drain);
+    }
+
+    /// The administrator's time has come.
+    pub fn administer(&mut self, world: &mut World) {
+        self.users.iter_mut().for_each(|users| users.on_wake(world));
+    }
+
+    /// An answer to the administrator. False: it is not.
+    pub fn on_administered(&mut self, world: &mut World, ticket: Ticket, answered: &Answered) -> bool {
+        self.users.as_mut().is_some_and(|users| users.on_answer(world, ticket, answered))
+    }
+
     /// Whether no operation is open.
     pub fn idle(&self) -> bool {
-        self.clients.iter().all(|client| client.open.is_none())
+        self.clients.iter().all(|client| client.open.is_none()) && self.users.as_ref().is_none_or(Users::is_idle)
     }
 
     /// Every key any record names, with the place it lives in, and whether it is a counter.
@@ -350,6 +380,7 @@ impl Load {
         (action, request_id): (Action, RequestId),
         repeat: Option<Repeat>,
     ) {
+        let asker = self.asker(client);
         let give_up_at = world.now + self.tries_us(client);
         let give_up_at = repeat.as_ref().map_or(give_up_at, |repeat| give_up_at.min(repeat.gives_up_at()));
         self.clients[client].open = Some(Open {
@@ -365,6 +396,7 @@ impl Load {
             walked: Vec::new(),
             repeat,
             after: None,
+            asker,
         });
         self.try_again(world, client);
     }
@@ -411,7 +443,9 @@ impl Load {
             }
             Some(Err(message)) => return world.violate(Violation::new("http", message, vec![])),
         };
-        match world.ask(node, request) {
+        open.asker.asks(world, node);
+        let request = Request { caller: open.asker.caller(request.caller), ..request };
+        match world.ask_as(node, request) {
             Some(ticket) => {
                 open.ticket = Some(ticket);
                 open.node = node;
@@ -492,10 +526,13 @@ impl Load {
                 open.unknown = true;
                 self.back_off(world, client);
             }
-            Answered::Response(response) => match self.heard(world, client, *response) {
-                Ok(answer) => self.on_done(world, client, answer),
-                Err(failure) => self.on_refused(world, client, failure),
-            },
+            Answered::Response(response) => {
+                self.judge_access(world, client, &response);
+                match self.heard(world, client, *response) {
+                    Ok(answer) => self.on_done(world, client, answer),
+                    Err(failure) => self.on_refused(world, client, failure),
+                }
+            }
         }
         true
     }

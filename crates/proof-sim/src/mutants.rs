@@ -59,11 +59,7 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
     ),
     (Mutant::RottenSurvivorTrusted, "no survivor of a story that leans to recovery rots (core-cluster)"),
     (Mutant::LivingMembersOverruled, "an operator of a story asks when the dead are dead (core-node)"),
-    (Mutant::OwnerSkipsAccess, "no simulated world asks who somebody is yet (core-node)"),
-    (Mutant::StaleDecisionAccepted, "no simulated world asks who somebody is yet (core-node)"),
     (Mutant::GatewayAsksAsNode, "no simulated client speaks to an S3 gateway (core-node)"),
-    (Mutant::ScanBeyondGrant, "no simulated world asks who somebody is yet (core-node)"),
-    (Mutant::RawClusterAllowed, "no simulated world asks who somebody is yet (core-node)"),
     (Mutant::HorizonIgnored, "no simulated world has a cluster of the backend `versioned` yet (core-backends)"),
     (Mutant::CompactionDropsLive, "no simulated world has a cluster of the backend `versioned` yet (core-backends)"),
     (Mutant::PinIgnored, "no simulated world has a cluster of the backend `versioned` yet (core-backends)"),
@@ -211,6 +207,10 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         | Mutant::OldMembersComeBack
         | Mutant::LifeOfEntriesForgotten
         | Mutant::EndedDataGivesWay => (Core, Recovery),
+        Mutant::OwnerSkipsAccess
+        | Mutant::StaleDecisionAccepted
+        | Mutant::ScanBeyondGrant
+        | Mutant::RawClusterAllowed => (Core, Access),
         Mutant::StaleRouteAccepted => (Core, Retries),
         Mutant::MoveLosesDirty
         | Mutant::MissingKeyCounted

@@ -37,6 +37,9 @@ pub struct Network {
     last_arrival: BTreeMap<(usize, usize, u16), u64>,
     /// Who knows whose address.
     pub known: BTreeSet<(usize, usize)>,
+    /// Pairs (lower number first) whose link or connection changed since somebody looked; and whether noise did.
+    pub shaken: BTreeSet<(usize, usize)>,
+    pub noise_changed: bool,
 }
 
 /// What became of a frame.
@@ -50,10 +53,12 @@ pub struct Route {
 
 impl Network {
     pub fn cut(&mut self, from: usize, to: usize) {
+        self.shake(from, to);
         *self.cuts.entry((from, to)).or_default() += 1;
     }
 
     pub fn mend(&mut self, from: usize, to: usize) {
+        self.shake(from, to);
         if let Some(count) = self.cuts.get_mut(&(from, to)) {
             *count -= 1;
             if *count == 0 {
@@ -62,21 +67,34 @@ impl Network {
         }
     }
 
+    /// Something about the link of a pair has changed.
+    pub fn shake(&mut self, one: usize, other: usize) {
+        self.shaken.insert((one.min(other), one.max(other)));
+    }
+
+    /// Some frames are lost or late.
+    pub fn is_noisy(&self) -> bool {
+        !self.noise.is_empty() || !self.deaf.is_empty()
+    }
+
     pub fn is_cut(&self, from: usize, to: usize) -> bool {
         self.cuts.contains_key(&(from, to))
     }
 
     pub fn set_noise(&mut self, hazard: usize, kind: FaultKind, amount: u64) {
+        self.noise_changed = true;
         self.noise.insert(hazard, (kind, amount));
     }
 
     pub fn clear_noise(&mut self, hazard: usize) {
+        self.noise_changed = true;
         self.noise.remove(&hazard);
         self.deaf.remove(&hazard);
     }
 
     /// What a node hears comes up to so many milliseconds late, from each peer another time; 0: never.
     pub fn deafen(&mut self, hazard: usize, node: usize, late_ms: u64) {
+        self.noise_changed = true;
         self.deaf.insert(hazard, (node, late_ms));
     }
 
@@ -94,6 +112,7 @@ impl Network {
 
     /// Everything works again.
     pub fn heal(&mut self) {
+        self.noise_changed = true;
         self.cuts.clear();
         self.deaf.clear();
         self.noise.clear();

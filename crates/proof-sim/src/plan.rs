@@ -105,6 +105,9 @@ pub struct Shape {
     /// So many of the last nodes stand in one chassis.
     #[serde(default)]
     pub shared_chassis: u64,
+    /// Nodes want to know who asks (only with the whole core).
+    #[serde(default)]
+    pub access: bool,
 }
 
 impl Shape {
@@ -222,6 +225,8 @@ pub struct Load {
     pub owners: u64,
     /// Clients that swap values of keys nobody else writes, in keyspaces where there are any.
     pub swappers: u64,
+    /// Clients that are users, whose tokens and roles come and go (where nodes want to know who asks).
+    pub users: u64,
     /// These think so many times longer than others.
     pub writers_rest: u64,
     pub think_ms: u64,
@@ -261,6 +266,7 @@ impl Default for Load {
             uploaders: 0,
             owners: 0,
             swappers: 0,
+            users: 0,
             writers_rest: 1,
             think_ms: 50,
             deadline_ms: 3_000,
@@ -356,6 +362,7 @@ faults! {
     Finalize = "finalize": "an operator raises the world to the greatest format level that `node` serves",
     Recover = "recover": "an operator recovers the cluster that lost its majority",
     Reshard = "reshard": "an operator spreads a keyspace over `amount` clusters",
+    Unheard = "unheard": "`node` is cut off from the leader of the directory of users, whoever that is, and from nobody else",
 }
 
 /// One thing that goes wrong at one moment. What `amount` means depends on the kind.
@@ -517,7 +524,7 @@ impl SimTuning {
 
 impl Load {
     /// The clients of each kind.
-    fn of_kinds(&self) -> [(&'static str, u64); 11] {
+    fn of_kinds(&self) -> [(&'static str, u64); 12] {
         [
             ("load.mixed", self.mixed),
             ("load.ledger", self.ledger),
@@ -530,6 +537,7 @@ impl Load {
             ("load.uploaders", self.uploaders),
             ("load.owners", self.owners),
             ("load.swappers", self.swappers),
+            ("load.users", self.users),
         ]
     }
 
@@ -540,7 +548,7 @@ impl Load {
 
     /// Clients that read and write plain keys.
     fn of_keys(&self) -> u64 {
-        self.mixed + self.ledger + self.counters + self.readers + self.writers + self.swappers
+        self.mixed + self.ledger + self.counters + self.readers + self.writers + self.swappers + self.users
     }
 
     fn check(&self) -> Result<(), String> {

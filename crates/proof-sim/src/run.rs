@@ -8,6 +8,7 @@
 mod buckets;
 mod outage;
 mod upgrade;
+mod users;
 
 use crate::excuses::{Excuse, Uses};
 use crate::faults;
@@ -133,11 +134,12 @@ fn run_inner(plan: Plan, opener: Box<dyn Opener>, recorder: Option<SharedRecorde
         hazards_from: None,
     };
     type Phase = (&'static str, fn(&mut Run));
-    let phases: [Phase; 10] = [
+    let phases: [Phase; 11] = [
         ("set-up", Run::set_up),
         ("load", Run::load_phase),
         ("outage", Run::outage),
         ("heal", Run::drain),
+        ("users", Run::users_are_known),
         ("quiet", Run::quiet_is_whole),
         ("serve", Run::all_serve),
         ("raise", Run::level_rises),
@@ -193,6 +195,7 @@ impl Run {
                     faults::on_wish_answered(&mut self.world, &wish, &answered);
                 } else if let Some(level) = self.world.levels.take(&ticket) {
                     levels::on_finalized(&mut self.world, level, &answered);
+                } else if self.load.on_administered(&mut self.world, ticket, &answered) {
                 } else if let Some(slot) = self.control.get_mut(&ticket) {
                     *slot = Some(answered);
                 } else {
@@ -210,6 +213,7 @@ impl Run {
             Due::Hazard(number) if self.hazards_from.is_some() => {
                 faults::begin(&mut self.world, number, &self.load.targets)
             }
+            Due::Administrator => self.load.administer(&mut self.world),
             Due::HazardEnd(number) if self.hazards_from.is_some() => faults::end(&mut self.world, number),
             _ => {}
         }
@@ -325,6 +329,9 @@ impl Run {
             }
         }
         self.make_buckets();
+        if self.world.violations.is_empty() {
+            self.make_users();
+        }
     }
 
     /// Makes a cluster and waits until it serves. A flow that was rolled back is begun again.
@@ -366,7 +373,7 @@ impl Run {
     }
 
     fn drain(&mut self) {
-        self.load.draining = true;
+        self.load.drain();
         self.hazards_from = None;
         faults::heal(&mut self.world);
         let until = self.world.now + DRAIN_US;
@@ -873,6 +880,8 @@ impl Run {
                     excuses.used(Excuse::IdOfAnotherCluster, (record.id, 0));
                 } else if self.load.quota.refused.contains_key(&id) {
                     excuses.used(Excuse::QuotaFull, (record.id, 0));
+                } else if self.load.denied.contains(&id) {
+                    excuses.used(Excuse::MayNot, (record.id, 0));
                 } else {
                     let message = format!("nothing was wrong, and yet {record:?}");
                     violations.push(Violation::new("calm", message, vec![record.id]));

@@ -67,6 +67,7 @@ pub fn draw(seed: u64, layer: Layer) -> Plan {
     if layer == Layer::Core && lean == Emphasis::Plain && !calm {
         stories::draw(seed, &mut plan);
     }
+    draw_access(seed, layer, lean, &mut plan);
     // A region of one node or two has one member, and nobody else has what its disk lies about or loses (seed 136).
     if plan.shape.nodes / plan.shape.regions < 3 && plan.hazards.iter().any(|hazard| damages(hazard.kind)) {
         plan.shape.regional = false;
@@ -78,6 +79,23 @@ pub fn draw(seed: u64, layer: Layer) -> Plan {
         fit_shards(&mut plan);
     }
     plan
+}
+
+/// In some worlds nodes want to know who asks, and some clients are users. Not where the world's cluster, and so perhaps the
+/// directory's, loses its majority, and not where there is no keyspace. Its own stream: the others stay as they were.
+fn draw_access(seed: u64, layer: Layer, lean: Emphasis, plan: &mut Plan) {
+    let mut random = Random::stream(seed, "access");
+    let unfit = |hazard: &Hazard| matches!(hazard.kind, FaultKind::WorldDown | FaultKind::Install);
+    if layer == Layer::Lane
+        || lean != Emphasis::Plain
+        || plan.shape.keyspaces == 0
+        || plan.hazards.iter().any(unfit)
+        || !random.per_mille(OF_PLAIN_TO_ACCESS)
+    {
+        return;
+    }
+    plan.shape.access = true;
+    plan.load.users = random.between(1, 3);
 }
 
 /// Some of the disks that are lost keep their id and all but the log. Its own stream: the others stay as they were.
@@ -271,6 +289,7 @@ fn draw_shape(random: &mut Random) -> Shape {
         wall_clock: false,
         tails: 0,
         shared_chassis: 0,
+        access: false,
     }
 }
 
@@ -297,6 +316,7 @@ fn draw_load(random: &mut Random) -> Load {
         uploaders: 0,
         owners: 0,
         swappers: 0,
+        users: 0,
         writers_rest: 1,
         http: 0,
         late_ms: 0,
@@ -385,6 +405,7 @@ fn needs_router(kind: FaultKind) -> bool {
             | SetEngine
             | Reshard
             | WallJump
+            | Unheard
     )
 }
 
@@ -446,6 +467,7 @@ pub fn draws(kind: FaultKind, layer: Layer) -> bool {
         wall_clock: false,
         tails: 0,
         shared_chassis: 0,
+        access: false,
     };
     let moves = matches!(kind, FaultKind::MoveMember | FaultKind::Decommission) && layer == Layer::Core;
     let more = MORE.contains(&kind) && (layer == Layer::Core || !needs_router(kind));
@@ -474,10 +496,13 @@ const MORE: &[FaultKind] = &[
     // By seeds that lean to it (`emphasis`).
     FaultKind::MajorityLost,
     FaultKind::Recover,
+    FaultKind::Unheard,
 ];
 
 /// Of a thousand seeds that lean to nothing and have room for it, in so many clusters are given another engine.
 const OF_ENGINES: u64 = 150;
+/// Of a thousand seeds of the whole core that lean to nothing and have a keyspace, in so many nodes want to know who asks.
+const OF_PLAIN_TO_ACCESS: u64 = 80;
 /// Of a thousand disks that are lost, of so many only the log is.
 const OF_LOST_DISKS_ONLY_LOGS: u64 = 400;
 /// Of a thousand seeds with buckets, in so many one has a quota.

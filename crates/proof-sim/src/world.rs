@@ -122,6 +122,8 @@ pub enum Due {
         node: usize,
     },
     Keeper,
+    /// Who is in touch with the directory of users (worlds that have one).
+    Look,
     /// A client's request arrives.
     Asked {
         node: usize,
@@ -147,6 +149,8 @@ pub enum Due {
     },
     Hazard(usize),
     HazardEnd(usize),
+    /// For the driver: who gives and takes back roles and tokens.
+    Administrator,
 }
 
 /// What a request came to.
@@ -189,6 +193,8 @@ pub struct World {
     stalls: stalls::Stalls,
     /// What operators have asked of the world's format level.
     pub levels: levels::Levels,
+    /// Who is in touch with the directory of users.
+    touch: access::Touch,
     /// Replicas whose engine holds other values than they wrote.
     diverged: diverged::Diverged,
     /// When the load ends; before it has begun, a guess.
@@ -265,6 +271,7 @@ impl World {
             lease_end: None,
             stalls: stalls::Stalls::default(),
             levels: levels::Levels::new(&plan),
+            touch: access::Touch::default(),
             diverged: diverged::Diverged::default(),
             load_ends_at: SET_UP_US + plan.load.run_ms * 1_000,
             sample_per_mille: sample_per_mille(&plan),
@@ -286,6 +293,7 @@ impl World {
             world.schedule(at, Due::Start { node: number as usize, life: 0 });
         }
         world.schedule(KEEPER_US, Due::Keeper);
+        access::begin(&mut world);
         world
     }
 
@@ -355,6 +363,7 @@ impl World {
             Due::Told { ticket, response } => self.answers.push_back((ticket, Answered::Response(response))),
             Due::Resume { node } => self.resume(node),
             Due::Keeper => self.keep_connections(),
+            Due::Look => access::look(self),
             other => return Some(other),
         }
         None

@@ -38,11 +38,12 @@ impl Load {
             Kind::S3 | Kind::S3Growing => return self.draw_of_bucket(client),
             Kind::Uploader => return self.draw_of_uploader(client),
             Kind::Owner => return self.draw_of_owner(client, gives_up),
+            Kind::User => return self.draw_of_user(client),
             _ => {}
         }
         let this = &mut self.clients[client];
         let (place, target) = match this.kind {
-            Kind::S3 | Kind::S3Growing | Kind::Uploader | Kind::Owner => return None,
+            Kind::S3 | Kind::S3Growing | Kind::Uploader | Kind::Owner | Kind::User => return None,
             Kind::Lifecycle => (Place((clusters + keyspaces) as u32 + client as u32), KvTarget::Cluster(name.clone())),
             Kind::Counter => {
                 let number = this.random.below(clusters.max(1));
@@ -79,7 +80,7 @@ impl Load {
             Kind::Reader => Operation::Get { key: draw.key() },
             Kind::Writer => Operation::Put { key: draw.key(), value: draw.value(0) },
             Kind::Swapper => draw.swap(&mut this.held, place),
-            Kind::Mixed | Kind::Lifecycle | Kind::S3 | Kind::S3Growing | Kind::Uploader | Kind::Owner => {
+            Kind::Mixed | Kind::Lifecycle | Kind::S3 | Kind::S3Growing | Kind::Uploader | Kind::Owner | Kind::User => {
                 draw.mixed(matches!(target, KvTarget::Cluster(_)))
             }
         };
@@ -181,15 +182,15 @@ impl Load {
     }
 }
 
-struct Draw<'a> {
-    client: usize,
-    plan: &'a LoadPlan,
-    random: &'a mut Random,
-    written: u64,
+pub(super) struct Draw<'a> {
+    pub client: usize,
+    pub plan: &'a LoadPlan,
+    pub random: &'a mut Random,
+    pub written: u64,
 }
 
 impl Draw<'_> {
-    fn value(&mut self, part: u64) -> Bytes {
+    pub fn value(&mut self, part: u64) -> Bytes {
         let mut value = format!("{}.{}.{part}.", self.client, self.written).into_bytes();
         value.resize((self.plan.value_bytes as usize).max(value.len()), b'x');
         Bytes::from(value)
@@ -289,7 +290,7 @@ impl Draw<'_> {
     }
 }
 
-fn action_of(operation: &Operation, target: KvTarget) -> Option<Action> {
+pub(super) fn action_of(operation: &Operation, target: KvTarget) -> Option<Action> {
     let redis = |words: &[&[u8]]| match &target {
         KvTarget::Cluster(cluster) => Some(Action::Redis {
             cluster: cluster.clone(),

@@ -4,6 +4,7 @@
 //! Not here: what clients ask (`load`).
 
 use super::{Answered, Due, World};
+use base_types::access::Caller;
 use base_types::action::{Request, Response};
 use base_types::Ticket;
 use core_node::api::Event;
@@ -28,8 +29,15 @@ impl World {
         }
     }
 
-    /// A client asks a node. `None`: nobody listens there.
+    /// Somebody asks a node; in a world that wants to know who, through the socket in its data directory. `None`: nobody listens
+    /// there.
     pub fn ask(&mut self, node: usize, request: Request) -> Option<Ticket> {
+        let caller = if self.plan.shape.access { Caller::Node } else { request.caller };
+        self.ask_as(node, Request { caller, ..request })
+    }
+
+    /// A client asks a node, as who it is. `None`: nobody listens there.
+    pub fn ask_as(&mut self, node: usize, request: Request) -> Option<Ticket> {
         if !self.nodes[node].running {
             return None;
         }

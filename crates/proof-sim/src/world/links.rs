@@ -82,6 +82,7 @@ impl World {
 
     /// Ends a connection; both sides hear of it, if they live.
     pub fn disconnect(&mut self, one: usize, other: usize) {
+        self.network.shake(one, other);
         let connection = self.network.connection(one, other);
         connection.dead_since = None;
         if std::mem::take(&mut connection.up) {

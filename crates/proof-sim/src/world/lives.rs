@@ -200,7 +200,7 @@ impl World {
         }
         self.nodes[node].images.clear();
         self.nodes[node].remembered.clear();
-        self.nodes[node].directory = Arc::default();
+        super::access::empty(self, node);
         self.nodes[node].level = FormatLevel::FIRST;
     }
 
@@ -263,7 +263,7 @@ impl World {
                 },
                 ..S3Config::for_world(self.plan.shape.world_members as usize)
             },
-            access: AccessConfig::default(),
+            access: AccessConfig { required: self.plan.shape.access, ..AccessConfig::default() },
         }
     }
 }
