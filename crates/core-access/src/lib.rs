@@ -46,6 +46,11 @@ pub fn planner_for(call: AccessAction, by: Caller, rule: &str) -> Box<AccessPlan
     Box::new(InRounds::new(change::Change::new(call, by, rule.to_string())))
 }
 
+/// Says whether the node's copy is behind the head ([`AccessState::behind`]): one read.
+pub fn look() -> Box<AccessPlanner> {
+    Box::new(InRounds::new(sync::Sync::look()))
+}
+
 /// Brings the node's copy up to date.
 pub fn sync() -> Box<AccessPlanner> {
     Box::new(InRounds::new(sync::Sync::default()))

@@ -37,9 +37,16 @@ enum Stage {
 #[derive(Default)]
 pub(crate) struct Sync {
     stage: Stage,
+    /// It ends with the head, and only says whether the copy is behind.
+    head_only: bool,
 }
 
 impl Sync {
+    /// Reads the head alone.
+    pub fn look() -> Sync {
+        Sync { stage: Stage::Begin, head_only: true }
+    }
+
     fn found(context: &mut PlanContext<'_>, directory: Arc<Directory>) -> Step {
         context.state.found = Some(directory);
         answer(ActionResult::Done, None)
@@ -51,6 +58,10 @@ impl Sync {
         let head = found.unwrap_or_default().head;
         if head.epoch == own.epoch() {
             return Ok(Self::found(context, own));
+        }
+        if self.head_only {
+            context.state.behind = true;
+            return Ok(answer(ActionResult::Done, None));
         }
         // An epoch that is gone back is another world's, reborn: nothing of the copy counts.
         let catches_up = own.epoch() > 0 && own.epoch() >= head.floor && head.epoch > own.epoch();

@@ -1,7 +1,12 @@
-//! Keeps this node's copy of the directory of users up to date: lane zero reads its head twice a second, the host keeps what it
-//! finds, and every lane decides by what is kept.
+//! Keeps this node's copy of the directory of users up to date: lane zero looks at its head twice a second, reads what changed, the
+//! host keeps what it finds, and every lane decides by what is kept.
 //!
-//! Always: one sync at a time; a copy is decided by only once the host has it on disk (the host sends [`Event::Directory`]);
+//! ```text
+//!   idle ──timer──▶ looking (1 s) ──behind──▶ reading (1 s; 30 s after one that was not done in time) ──▶ the host keeps it
+//! ```
+//!
+//! Always: one sync at a time; one that waits for an answer which a cut has swallowed ends within a second, so that the next begins
+//! soon after the cut has healed (scenario a-lost-look-does-not-keep-an-old-copy); a copy is decided by only once the host has it on disk (the host sends [`Event::Directory`]);
 //! nothing runs in a world that asks nobody who they are.
 //! Not here: what a sync reads (core-access), the file (edge-node).
 //!
@@ -18,14 +23,29 @@ use base_types::Tick;
 use core::time::Duration;
 use std::sync::Arc;
 
-/// The longest one sync may take; the next begins again.
-const SYNC_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a look at the head, and a reading of a few rows, may take: half the time in which every node has a change.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a reading may take if the one before was not done in time: 100,000 rows over a slow link.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What a sync does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Phase {
+    #[default]
+    Idle,
+    /// It reads the head.
+    Looking,
+    /// It reads what changed.
+    Reading,
+}
 
 /// What a core keeps for the directory, beside the copy itself.
 #[derive(Debug, Default)]
 pub struct DirectorySync {
     timer: Tick,
-    under_way: bool,
+    phase: Phase,
+    /// The last reading was not done in time: the next gets more.
+    slow: bool,
     /// Somebody waits for a newer copy than the sync under way may find.
     again: bool,
 }
@@ -45,12 +65,22 @@ impl DirectorySync {
 
     /// Begins a sync, or has the one under way followed by another.
     fn sync(&mut self, turn: &mut Turn<'_>, runner: &mut PlanRunner) {
-        if core::mem::replace(&mut self.under_way, true) {
+        if self.phase != Phase::Idle {
             self.again = true;
             return;
         }
+        self.phase = Phase::Looking;
+        runner.access_mut().behind = false;
+        let planner = AnyPlanner::from(core_access::look());
+        runner.start_plan(turn, planner, PlanOwner::DirectorySync, turn.now + LOOK_TIMEOUT);
+    }
+
+    /// The copy is behind a head that has just been read.
+    fn read(&mut self, turn: &mut Turn<'_>, runner: &mut PlanRunner) {
+        self.phase = Phase::Reading;
+        let timeout = if self.slow { READ_TIMEOUT } else { LOOK_TIMEOUT };
         let planner = AnyPlanner::from(core_access::sync());
-        runner.start_plan(turn, planner, PlanOwner::DirectorySync, turn.now + SYNC_TIMEOUT);
+        runner.start_plan(turn, planner, PlanOwner::DirectorySync, turn.now + timeout);
     }
 
     /// A lane waits for a newer copy.
@@ -64,9 +94,14 @@ impl DirectorySync {
         turn.core.send_to_lane_zero(&Item::DirectoryWanted);
     }
 
-    /// A sync ended.
+    /// A look or a reading ended.
     pub fn on_synced(&mut self, turn: &mut Turn<'_>, runner: &mut PlanRunner, response: &Response) {
-        self.under_way = false;
+        if core::mem::take(&mut runner.access_mut().behind) && response.is_ok() {
+            return self.read(turn, runner);
+        }
+        if core::mem::take(&mut self.phase) == Phase::Reading {
+            self.slow = response.is_err();
+        }
         let found = runner.access_mut().found.take();
         if let (Some(directory), Ok(_)) = (found, response) {
             turn.effects.list.push(Effect::Directory { directory });
