@@ -217,7 +217,7 @@ mod tests {
         *world.state.lock().unwrap() = state;
     }
 
-    /// From here on the world is asked again.
+    /// From here on the world must answer.
     fn forget_when(keys: &Keys) {
         keys.known().values_mut().for_each(|known| known.ask_after = known.confirmed);
     }
@@ -239,7 +239,7 @@ mod tests {
         }
         is(&world, State::Refuses(ErrorCode::NoLeader));
         assert_eq!(code(&keys, "BKEY").await, "ServiceUnavailable", "one that nobody confirmed");
-        // It is not asked again at once: each request would wait.
+        // No request asks it at once: each would wait.
         is(&world, State::Silent);
         let asked = Instant::now();
         assert_eq!(code(&keys, "AKEY").await, "a-secret");

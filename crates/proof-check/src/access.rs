@@ -1,4 +1,4 @@
-//! Who might do what at which moment, kept from what an administrator asked and was told, and whether answers keep to it.
+//! Who might do what at which moment, kept from what an administrator asked and received, and whether answers keep to it.
 //!
 //! ```text
 //!   asked ──given──▶ it holds ──taking──taken──▶ it does not         between asked and given, taking and taken: nobody knows

@@ -48,5 +48,4 @@ pub mod swarm;
 mod toy;
 pub mod trace;
 pub mod twice;
-pub mod users;
 pub mod world;

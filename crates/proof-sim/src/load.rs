@@ -10,6 +10,7 @@
 mod answers;
 mod draw;
 mod late;
+pub mod people;
 mod sessions;
 mod users;
 
@@ -26,13 +27,13 @@ use crate::s3_quota;
 use crate::s3_removal::{Removals, Remover};
 use crate::s3_upload::{Fates, Places, Upload};
 use crate::trace::line::About;
-use crate::users::Users;
 use crate::world::{Answered, Due, World};
 use base_types::action::{Action, KvTarget, Level, ReadAfter, Request, Response};
 use base_types::{ClusterName, RequestId, Ticket};
 use bytes::Bytes;
 use draw::Drawn;
 use late::{Late, Repeat};
+use people::Users;
 use proof_check::{Ending, History, Operation, Place, Record, Violation};
 use sessions::Session;
 use std::collections::{BTreeMap, BTreeSet};

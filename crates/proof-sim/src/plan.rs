@@ -362,7 +362,7 @@ faults! {
     Finalize = "finalize": "an operator raises the world to the greatest format level that `node` serves",
     Recover = "recover": "an operator recovers the cluster that lost its majority",
     Reshard = "reshard": "an operator spreads a keyspace over `amount` clusters",
-    Unheard = "unheard": "`node` is cut off from the leader of the directory of users, whoever that is, and from nobody else",
+    Unheard = "unheard": "`node` is cut off from the leader of the moment of the directory of users, and from nobody else",
 }
 
 /// One thing that goes wrong at one moment. What `amount` means depends on the kind.

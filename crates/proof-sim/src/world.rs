@@ -194,7 +194,7 @@ pub struct World {
     /// What operators have asked of the world's format level.
     pub levels: levels::Levels,
     /// Who is in touch with the directory of users.
-    touch: access::Touch,
+    pub touch: access::Touch,
     /// Replicas whose engine holds other values than they wrote.
     diverged: diverged::Diverged,
     /// When the load ends; before it has begun, a guess.

@@ -212,7 +212,7 @@ mod tests {
     fn wrong_lines_name_their_number() {
         for (text, word) in [
             ("get a\nputt k v", "line 2: unknown command 'putt'"),
-            ("put k", "line 1: put needs"),
+            ("put k", "line 1: put has no value"),
             ("get a b", "follows"),
             ("del", "missing"),
             ("scan p none", "no limit"),

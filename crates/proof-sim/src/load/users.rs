@@ -7,7 +7,7 @@
 
 use super::draw::{action_of, Draw, Drawn, STRONG_READ, STRONG_WRITE};
 use super::{Kind, Load};
-use crate::users::{Users, NOBODY, ROOT_TOKEN};
+use crate::load::people::{Users, NOBODY, ROOT_TOKEN};
 use crate::world::World;
 use base_types::access::Caller;
 use base_types::action::{Action, ActionResult, Answer, KvTarget, Level, Response};
@@ -38,9 +38,9 @@ impl Asker {
             return;
         }
         if self.first.is_empty() {
-            (self.first, self.first_at) = (world.all_known(), world.now);
+            (self.first, self.first_at) = (world.touch.all_known(), world.now);
         }
-        self.entry = world.known_since(node);
+        self.entry = world.touch.known_since(node);
     }
 
     /// As whom.
@@ -104,7 +104,7 @@ impl Load {
     pub(super) fn judge_access(&mut self, world: &mut World, client: usize, response: &Response) {
         let (Some(users), Some(open)) = (&self.users, self.clients[client].open.as_ref()) else { return };
         let Some(credential) = open.asker.credential else { return };
-        let lost = |node: usize| world.directory_lost_at(node) >= open.asker.first_at;
+        let lost = |node: usize| world.touch.directory_lost_at(node) >= open.asker.first_at;
         let entry = if lost(open.node) { 0 } else { open.asker.entry };
         let found = match response {
             Ok(answer) => {

@@ -6,7 +6,7 @@
 //! Not here: what is made of each answer under load (`load/users.rs`), who is in touch (`world/access.rs`).
 
 use super::{Answered, Run, LOOK_US, MAKE_US, SERVE_US};
-use crate::users::Users;
+use crate::load::people::Users;
 use base_types::access::Caller;
 use base_types::action::{Action, KvTarget, Request, Response};
 use base_types::ErrorCode;
@@ -40,7 +40,7 @@ impl Run {
     /// Waits until every node knows what was acknowledged by now.
     fn wait_for_touch(&mut self) {
         let (since, until) = (self.world.now, self.world.now + SERVE_US);
-        while let Some(node) = (0..self.world.nodes.len()).find(|node| self.world.known_since(*node) < since) {
+        while let Some(node) = (0..self.world.nodes.len()).find(|node| self.world.touch.known_since(*node) < since) {
             if !self.world.violations.is_empty() {
                 return;
             }

@@ -162,7 +162,7 @@ fn find_leader(world: &World) -> Option<Led> {
     found
 }
 
-/// A node is kept from the directory's leader, whoever that is, and from nobody else.
+/// A node is kept from the directory's leader of the moment, and from nobody else.
 pub fn begin_unheard(world: &mut World, hazard: usize, node: usize) {
     world.touch.unheard.push((hazard, node, None));
 }
@@ -205,25 +205,19 @@ fn keep_unheard(world: &mut World, leader: Option<usize>) {
     }
 }
 
-impl World {
+impl Touch {
     /// This node knows all changes that were acknowledged by then.
     pub fn known_since(&self, node: usize) -> u64 {
-        self.touch.known.get(node).copied().unwrap_or_default()
+        self.known.get(node).copied().unwrap_or_default()
     }
 
     /// The same of all nodes.
     pub fn all_known(&self) -> Vec<u64> {
-        self.touch.known.clone()
+        self.known.clone()
     }
 
     /// When its copy was lost, with its disk.
     pub fn directory_lost_at(&self, node: usize) -> u64 {
-        self.touch.emptied.get(node).copied().unwrap_or_default()
-    }
-
-    /// A node that is not in touch, or not for long enough.
-    pub fn out_of_touch(&self) -> Option<usize> {
-        let long = |since: &Option<u64>| since.is_some_and(|since| self.now - since >= WINDOW_US);
-        self.touch.since.iter().position(|since| !long(since))
+        self.emptied.get(node).copied().unwrap_or_default()
     }
 }

@@ -303,7 +303,7 @@ impl Users {
             }
             Change::Token { person, id } => {
                 let (user, hash, note) = (name(person), hash(id), String::new());
-                CreateToken { user, expires_in_s: None, on: None, note, id, hash }.into()
+                CreateToken { user, expires_in_s: None, on: None, note, id, hash, of_request: false }.into()
             }
             Change::DropToken { id } => RevokeToken { id: format!("{id:016x}"), user: None }.into(),
             Change::Grant(number) | Change::TakeBack(number) => {
