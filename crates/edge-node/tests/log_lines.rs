@@ -76,6 +76,8 @@ fn malformed_requests_are_never_logged_whole() {
     let xml = format!("<Delete><Object><Key>{mark}</Key></Object>");
     talk(s3, &post("/bucket?delete", &xml));
     talk(s3, &post("/bucket", &format!("--x\r\n{mark}")));
+    // Nothing of these is logged in length any more; what would be is cut.
+    tracing::info!("{}", &mark[..40_000]);
     node.stop().unwrap();
     let log = String::from_utf8(LOG.lock().unwrap().clone()).unwrap();
     for line in log.lines() {

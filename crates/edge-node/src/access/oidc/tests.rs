@@ -307,7 +307,7 @@ async fn keys_are_fetched_from_a_good_issuer_only() {
     let bad: [(&str, Documents); 7] = [
         ("of the issuer", Box::new(|_, _| Some(discovery("https://other.example", "https://other.example/keys")))),
         ("https:// URL", Box::new(|own, _| Some(discovery(own, "http://192.0.2.1/keys")))),
-        ("https:// URL", Box::new(|own, _| Some(discovery(own, "file:///etc/passwd")))),
+        ("no URL", Box::new(|own, _| Some(discovery(own, "file:///etc/passwd")))),
         ("no discovery document", Box::new(|_, _| Some("<html>\u{1b}[2J".into()))),
         ("302", Box::new(|_, _| None)),
         (
