@@ -299,7 +299,7 @@ def canaries(world):
     credential = "Credential=AKIA0000000000000000/20261124/us-east-1/s3/aws4_request, SignedHeaders=host, Signature="
     for name, expected, arguments in [
             ("s3-header", "400", lambda secret: ["-H", f"Authorization: AWS4-HMAC-SHA256 {credential}{secret}", s3]),
-            ("s3-session", "404", lambda secret: ["-H", f"x-amz-security-token: {secret}", s3]),
+            ("s3-session", "400", lambda secret: ["-H", f"x-amz-security-token: {secret}", s3]),
             ("s3-query", "400", lambda secret: [f"{s3}?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Signature={secret}"]),
             ("s3-form", "400", lambda secret: ["-F", f"x-amz-signature={secret}", "-F", "file=x", node["s3"] + "/canary-bucket"]),
             ("s3-document", "404", lambda secret: ["-X", "POST", "-d", f"<Delete><Key>{secret}</Key", node["s3"] + "/canary-bucket?delete"])]:

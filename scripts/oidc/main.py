@@ -33,6 +33,8 @@ ISSUER_PORT = BASE + 900
 ASKED_AGAIN_S = 30
 LINE_BYTES_MAX = 4096
 GROWTH_KIB_MAX = 32 << 10
+# Presigned URLs have the old signature without it, and Hive refuses that.
+FEW_TRIES_S3 = Config(retries={"max_attempts": 2}, s3={"addressing_style": "path"}, signature_version="s3v4")
 FEW_TRIES = Config(retries={"max_attempts": 2}, s3={"addressing_style": "path"})
 
 
@@ -137,7 +139,7 @@ class Clients:
         self.world = world
 
     def make(self, service, node=0, **credentials):
-        return boto3.client(service, endpoint_url=self.world.nodes[node]["s3"], region_name="us-east-1", config=FEW_TRIES,
+        return boto3.client(service, endpoint_url=self.world.nodes[node]["s3"], region_name="us-east-1", config=FEW_TRIES_S3 if service == "s3" else FEW_TRIES,
                             verify=self.world.ready["ca"], **credentials)
 
     def assume(self, token, node=0, role="arn:aws:iam::hive:role/*", **more):

@@ -299,7 +299,7 @@ impl Users {
             Change::User(person) => {
                 let roles = if person == WIDE { vec!["writer".to_string()] } else { Vec::new() };
                 let (password, password_hash) = (None, None);
-                CreateUser { user: name(person), service: false, roles, password, password_hash }.into()
+                CreateUser { user: name(person), service: false, roles, password, password_hash, id: 0 }.into()
             }
             Change::Token { person, id } => {
                 let (user, hash, note) = (name(person), hash(id), String::new());
