@@ -575,9 +575,10 @@ impl SealKey {
 }
 
 impl Work for SealKey {
-    fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<Step, Failure> {
+    fn next(&mut self, _: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<Step, Failure> {
+        let key = directory::key_key(&self.call.access_key);
         if answers.is_empty() {
-            return Ok(one(directory::get(directory::key_key(&self.call.access_key))?));
+            return Ok(one(directory::get(key)?));
         }
         match self.stage {
             SealStage::Look => self.looked(only(answers)),
@@ -585,7 +586,7 @@ impl Work for SealKey {
                 true => Ok(done(S3Answer::Done, None)),
                 false => {
                     self.begin_again();
-                    self.next(context, Vec::new())
+                    Ok(one(directory::get(key)?))
                 }
             },
         }

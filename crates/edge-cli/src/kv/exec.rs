@@ -214,7 +214,7 @@ mod tests {
             ("get a\nputt k v", "line 2: unknown command 'putt'"),
             ("put k", "line 1: put has no value"),
             ("get a b", "follows"),
-            ("del", "missing"),
+            ("del", "there is no key"),
             ("scan p none", "no limit"),
             ("scan p 0", "no limit"),
         ] {

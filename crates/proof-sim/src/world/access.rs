@@ -190,12 +190,9 @@ fn keep_unheard(world: &mut World, leader: Option<usize>) {
         if from == wanted || wanted.is_none() {
             continue;
         }
-        for (old, new) in [(from, wanted)] {
-            old.into_iter()
-                .for_each(|old| [(node, old), (old, node)].iter().for_each(|(a, b)| world.network.mend(*a, *b)));
-            new.into_iter()
-                .for_each(|new| [(node, new), (new, node)].iter().for_each(|(a, b)| world.network.cut(*a, *b)));
-        }
+        let both_ways = |other: usize| [(node, other), (other, node)];
+        from.into_iter().flat_map(both_ways).for_each(|(a, b)| world.network.mend(a, b));
+        wanted.into_iter().flat_map(both_ways).for_each(|(a, b)| world.network.cut(a, b));
         world.touch.unheard[place].2 = wanted;
         world.probe(FaultKind::Unheard.name());
         let leader = wanted.unwrap_or_default() + 1;
