@@ -22,7 +22,7 @@
 //! ```
 //!
 //! Always: an id and a (name, generation) are given once and never again (mutant `LostIdsGivenAgain`); a document's versions only
-//! grow, over deletes too, so an old version never matches anew (`invariants.rs`, `tests.rs`).
+//! grow, over deletes too, so an old version never matches again (`invariants.rs`, `tests.rs`).
 //! Not here: making and removing replicas (core-node, flows), what documents mean.
 
 pub use recoveries::{Recovery, RECOVERIES_MAX};

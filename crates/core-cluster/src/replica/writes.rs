@@ -158,8 +158,9 @@ impl Replica {
             return None;
         }
         lane.statistics.writes_too_late += 1;
+        // Not `DeadlineExceeded`: routers answer this one at once, and do not look for another leader.
         Some(Refusal::new(
-            ErrorCode::DeadlineExceeded,
+            ErrorCode::Overloaded,
             format!(
                 "cluster {} takes {} ms for a write now, and this one has {} ms left; back off, or allow more time",
                 self.spec.name,

@@ -28,7 +28,7 @@ fn refused(world: &mut World, ticket: Ticket) -> bool {
     world.run(1);
     match world.completions.get(&ticket) {
         Some(LocalOutcome::Refused(refusal)) => {
-            assert_eq!(refusal.code, ErrorCode::DeadlineExceeded, "{refusal:?}");
+            assert_eq!(refusal.code, ErrorCode::Overloaded, "{refusal:?}");
             assert_eq!(refusal.outcome(), Outcome::NotApplied, "nothing of it is done");
             true
         }
