@@ -91,6 +91,11 @@ impl Access {
                 Err(Refusal::new(ErrorCode::Unauthenticated, message))
             }
             Authority::Decided { .. } if planted(Mutant::StaleDecisionAccepted) => Ok(()),
+            // Its disk was lost: it does not know who was revoked, and learns that within seconds.
+            Authority::Decided { .. } if self.directory.epoch() == 0 => {
+                let message = "this node has no copy of the directory of users yet; retry";
+                Err(Refusal::new(ErrorCode::PermissionsChanged, message))
+            }
             Authority::Decided { credential, epoch } if self.directory.holds(credential, epoch) => Ok(()),
             Authority::Decided { .. } => {
                 let message = "what the user may do changed while the request was under way; retry";
@@ -129,4 +134,20 @@ fn unauthenticated() -> Refusal {
     let message =
         "this node wants to know who asks: send `Authorization: Bearer` with a token (`hive token create`; HIVE_TOKEN or --token-file for the program hive)";
     Refusal::new(ErrorCode::Unauthenticated, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn node_without_a_directory_takes_nobodys_word() {
+        let decided = Authority::Decided { credential: 7, epoch: 5 };
+        let blank = Access::new(true);
+        assert_eq!(blank.check_arrived(decided).map_err(|refusal| refusal.code), Err(ErrorCode::PermissionsChanged));
+        assert!(blank.check_arrived(Authority::Node).is_ok());
+        let mut knows = Access::new(true);
+        knows.learn(Arc::new(Directory::new(4, Default::default())));
+        assert!(knows.check_arrived(decided).is_ok(), "a user that was made later than the copy");
+    }
 }

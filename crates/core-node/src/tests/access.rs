@@ -1,7 +1,7 @@
 //! Who may do what, decided where a request comes in and looked at again where it arrives.
 
 use super::*;
-use base_access::Token;
+use base_access::{Directory, Token};
 use base_types::access::{
     AccessAction, AccessAnswer, CreateGroup, CreateRoot, CreateToken, CreateUser, DeleteGroup, DeleteUser, OidcUser,
     RevokeRole, RevokeToken, WhoAmI,
@@ -175,6 +175,19 @@ pub fn an_owner_knows_better_than_a_stale_entry() {
         }
     }
     assert!(denied.is_some());
+}
+
+/// A node that lost its disk owns data before it has a copy of the directory. It refuses until it has one (context/access.rs).
+#[test]
+fn an_owner_without_a_directory_serves_users_once_it_has_one() {
+    let mut world = world(1);
+    world.user("alice", &["writer on kv/a"], 7);
+    world.act_as(7, 3, put("x")).unwrap();
+    let owner = world.leader(&"metadata@ks-a-0".parse().unwrap_or_else(|_| panic!("a name")));
+    let entry = (1..=3).find(|node| *node != owner).unwrap();
+    let none = Arc::new(Directory::default());
+    world.tell_all(NodeId(owner), || Event::Directory { directory: none.clone() });
+    world.until("the owner serves users again", 5_000, |world| world.act_as(7, entry, put("y")).is_ok());
 }
 
 /// As a door asks for somebody that an issuer puts into these groups.
