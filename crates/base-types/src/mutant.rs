@@ -213,6 +213,7 @@ mutants! {
     LeaseKeyDeletedTwice = "a key that was deleted with its lease is deleted once more when it has been put again",
     LeaseKeepsDetached = "a key that was put again without its lease is deleted with it",
     RenewalForgotten = "a lease ends at the time it had before it was renewed",
+    LateStepAsRefused = "work of several steps is answered as not applied, although a step before the refused one was done",
 }
 
 #[cfg(feature = "mutants")]

@@ -20,7 +20,7 @@ use base_types::action::{Failure, Response};
 use base_types::invariant::THOROUGH;
 use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
-use base_types::{ClusterId, ClusterName, ErrorCode, NodeId, Refusal, Survivor, Tick, Ticket};
+use base_types::{ClusterId, ClusterName, ErrorCode, ErrorKind, NodeId, Refusal, Survivor, Tick, Ticket};
 use core::time::Duration;
 use core_access::{AccessPlanner, AccessState};
 use core_cluster::api::LocalKind;
@@ -158,6 +158,10 @@ pub struct Plan {
     deadline: Tick,
     next_index: usize,
     out: BTreeSet<usize>,
+    /// Of those, the calls that change something.
+    changing: BTreeSet<usize>,
+    /// A call has changed something, or may have.
+    changed: bool,
     wake: Tick,
     timer: Tick,
     /// It changes nothing: when the deadline ends it, nothing was done.
@@ -166,6 +170,32 @@ pub struct Plan {
     follow_up: Option<AnyPlanner>,
     /// For whom it is done; `None`: for this node itself.
     authority: Option<Authority>,
+}
+
+impl Plan {
+    /// What a client reads. "Not now" of a late step is not "nothing was done" where an earlier step was: the outcome is
+    /// unknown. What a plan refuses for good it has decided itself, whatever it has written before.
+    fn outcome_of(&self, response: Response) -> Response {
+        let not_now = |refusal: &Refusal| {
+            matches!(refusal.kind(), ErrorKind::Unavailable | ErrorKind::Overloaded)
+                || refusal.code == ErrorCode::DiskFull
+        };
+        match response {
+            Err(failure)
+                if self.changed
+                    && matches!(self.owner, PlanOwner::Client(_))
+                    && not_now(&failure.refusal)
+                    && !planted(Mutant::LateStepAsRefused) =>
+            {
+                let message = format!(
+                    "a step of the work was refused after others were done ({}); retry with the same request_id, or look what is there",
+                    failure.refusal
+                );
+                Err(Failure { refusal: Refusal::new(ErrorCode::OutcomeUnknown, message), ..failure })
+            }
+            response => response,
+        }
+    }
 }
 
 /// What to know of a client's plan when it ends.
@@ -320,6 +350,8 @@ impl PlanRunner {
             deadline,
             next_index: 0,
             out: BTreeSet::new(),
+            changing: BTreeSet::new(),
+            changed: false,
             wake: Tick::NEVER,
             timer,
             read_only: false,
@@ -406,6 +438,8 @@ impl PlanRunner {
         let first = plan.next_index;
         plan.next_index += calls.len();
         plan.out.extend(first..first + calls.len());
+        let changing = (first..).zip(&calls).filter(|(_, call)| !matches!(call, Call::Read { .. }));
+        plan.changing.extend(changing.map(|(index, _)| index));
         let idle = plan.out.is_empty() && plan.wake == Tick::NEVER;
         if plan.out.len() > CALLS_OUT_MAX || idle {
             let name = plan.planner.as_ref().map_or("", |planner| planner.name());
@@ -461,9 +495,13 @@ impl PlanRunner {
     /// Hands the next waiting result to its plan. Whether there was one.
     pub fn deliver_result(&mut self, turn: &mut Turn<'_>) -> bool {
         let Some((number, index, result)) = self.results.pop_front() else { return false };
-        let answered = |plan: &mut Plan| match planted(Mutant::AnsweredCallsOut) {
-            true => plan.out.contains(&index),
-            false => plan.out.remove(&index),
+        let may_have_changed = result.as_ref().err().is_none_or(|failure| failure.refusal.kind() == ErrorKind::Unknown);
+        let answered = |plan: &mut Plan| {
+            plan.changed |= plan.changing.remove(&index) && may_have_changed;
+            match planted(Mutant::AnsweredCallsOut) {
+                true => plan.out.contains(&index),
+                false => plan.out.remove(&index),
+            }
         };
         let expected = self.list.get_mut(&number).is_some_and(answered);
         if expected {
@@ -500,6 +538,7 @@ impl PlanRunner {
         turn.core.counters().plans_finished += 1;
         let name = plan.planner.as_ref().map_or("plan", |planner| planner.name());
         let left = plan.planner.as_mut().and_then(|planner| planner.cleanup());
+        let response = plan.outcome_of(response);
         self.finish_plan(turn, PlanEnded { owner: plan.owner, response, left }, name, plan.follow_up);
     }
 

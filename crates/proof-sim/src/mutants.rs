@@ -149,6 +149,7 @@ const STRANGERS: &[(Mutant, bool)] = &[
 /// Scenarios that are tried before the swarm's seeds: the shrunk stories of bugs that the swarm meets once in a thousand
 /// seeds.
 const STORIES: &[(Mutant, &str)] = &[
+    (Mutant::LateStepAsRefused, include_str!("../scenarios/refused-last-step-of-a-completion.toml")),
     (Mutant::SplitForgetsRequests, include_str!("../scenarios/puts-asked-again-after-a-split.toml")),
     (Mutant::LevelWrittenEarly, include_str!("../scenarios/rolling-upgrade-with-a-way-back.toml")),
     (Mutant::OldNodeIgnoredAtFinalize, include_str!("../scenarios/rolling-upgrade-with-a-way-back.toml")),
@@ -243,6 +244,7 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         | Mutant::RepairTakesUncommitted
         | Mutant::KeptThoughDamaged => (Core, Rot),
         Mutant::SplitForgetsRequests
+        | Mutant::LateStepAsRefused
         | Mutant::DeletesOfManyForgotten
         | Mutant::PrefixSkipEatsKey
         | Mutant::MarkerHidesWrongVersion
