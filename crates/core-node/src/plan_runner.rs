@@ -438,7 +438,10 @@ impl PlanRunner {
         let first = plan.next_index;
         plan.next_index += calls.len();
         plan.out.extend(first..first + calls.len());
-        let changing = (first..).zip(&calls).filter(|(_, call)| !matches!(call, Call::Read { .. }));
+        // Changes of members are not among them: their flows say themselves how far they came.
+        let changes =
+            |call: &Call| matches!(call, Call::Write { .. } | Call::CreateCluster { .. } | Call::DeleteCluster { .. });
+        let changing = (first..).zip(&calls).filter(|(_, call)| changes(call));
         plan.changing.extend(changing.map(|(index, _)| index));
         let idle = plan.out.is_empty() && plan.wake == Tick::NEVER;
         if plan.out.len() > CALLS_OUT_MAX || idle {
