@@ -10,6 +10,7 @@ use base_types::access::AccessAction;
 use base_types::action::{Action, BatchStep, KvTarget};
 use base_types::mutant::{planted, Mutant};
 use base_types::s3::S3Action;
+use base_types::versioned::{Command, Operation, Query, Read, Span, Transaction, VersionedCall};
 use base_types::ClusterName;
 
 /// A verb on a resource.
@@ -86,6 +87,7 @@ pub fn for_each<E>(action: &Action, check: &mut dyn FnMut(Need<'_>) -> Result<()
             need(Read, cluster(name))?;
             need(Write, cluster(name))
         }
+        Action::Versioned { target, call } => versioned(target, call, check),
         Action::S3(call) => s3(call, check),
         Action::ListNodes | Action::Status | Action::UpgradeStatus => need(Inspect, Target::every(Kind::Node)),
         Action::FinalizeUpgrade => need(Operate, Target::every(Kind::Node)),
@@ -104,6 +106,94 @@ fn kv<'a>(target: &'a KvTarget, keys: Keys<'a>) -> Target<'a> {
             Target { kind: Kind::Kv, name: Some(name.tail()), keys }
         }
         KvTarget::Cluster(name) => cluster(name),
+    }
+}
+
+/// Of keys with versions: every span that is compared, read, put or deleted, in whichever branch. What is about no key (leases,
+/// pins) may be used by who writes some; what changes the whole needs the right to configure it.
+fn versioned<'a, E>(
+    target: &'a KvTarget,
+    call: &'a VersionedCall,
+    check: &mut dyn FnMut(Need<'a>) -> Result<(), E>,
+) -> Result<(), E> {
+    use Verb::{Configure, Inspect, Write};
+    let mut whole = |verb: Verb| check(Need { verb, target: kv(target, Keys::ALL) });
+    match call {
+        VersionedCall::Change(command) => match command {
+            Command::Commit { transaction } => transaction_needs(target, transaction, check),
+            Command::LeaseGrant { .. }
+            | Command::LeaseKeepAlive { .. }
+            | Command::LeaseExpire { .. }
+            | Command::Pin { .. }
+            | Command::Unpin { .. } => whole(Write),
+            // Deletes the keys that are attached, whichever they are.
+            Command::LeaseRevoke { .. } => {
+                whole(Write)?;
+                whole(Verb::Delete)
+            }
+            Command::Compact { .. } | Command::Collect { .. } | Command::Close { .. } => whole(Configure),
+        },
+        VersionedCall::Ask(query) => match query {
+            Query::Read { read, .. } => read_needs(target, read, check),
+            Query::Changes { span, .. } => check(Need { verb: Verb::Read, target: kv(target, keys_of(span)) }),
+            Query::Lease { .. } | Query::Leases { .. } => whole(Verb::List),
+            Query::Describe | Query::StampAt { .. } => whole(Inspect),
+        },
+    }
+}
+
+fn transaction_needs<'a, E>(
+    target: &'a KvTarget,
+    transaction: &'a Transaction,
+    check: &mut dyn FnMut(Need<'a>) -> Result<(), E>,
+) -> Result<(), E> {
+    for condition in &transaction.conditions {
+        check(Need { verb: Verb::Read, target: kv(target, keys_of(&condition.span)) })?;
+    }
+    for operation in transaction.then.iter().chain(&transaction.otherwise) {
+        match operation {
+            Operation::Put(put) => {
+                let target = kv(target, Keys::One(&put.key));
+                check(Need { verb: Verb::Write, target })?;
+                if put.previous {
+                    check(Need { verb: Verb::Read, target })?;
+                }
+            }
+            Operation::Delete { span, previous } => {
+                let target = kv(target, keys_of(span));
+                check(Need { verb: Verb::Delete, target })?;
+                if *previous {
+                    check(Need { verb: Verb::Read, target })?;
+                }
+            }
+            Operation::Read(read) => read_needs(target, read, check)?,
+            Operation::Nested(transaction) => transaction_needs(target, transaction, check)?,
+        }
+    }
+    Ok(())
+}
+
+fn read_needs<'a, E>(
+    target: &'a KvTarget,
+    read: &'a Read,
+    check: &mut dyn FnMut(Need<'a>) -> Result<(), E>,
+) -> Result<(), E> {
+    let target = kv(target, keys_of(&read.span));
+    if !matches!(read.span, Span::One { .. }) {
+        check(Need { verb: Verb::List, target })?;
+        // Values are read as a get reads them; a count shows none.
+        if read.keys_only || read.count_only {
+            return Ok(());
+        }
+    }
+    check(Need { verb: Verb::Read, target })
+}
+
+fn keys_of(span: &Span) -> Keys<'_> {
+    match span {
+        Span::One { key } => Keys::One(key),
+        Span::Range { start, end } => Keys::Range { prefix: b"", from: start, end: Some(end) },
+        Span::From { start } => Keys::Range { prefix: b"", from: start, end: None },
     }
 }
 

@@ -6,10 +6,12 @@
 
 use crate::access::{AccessAction, AccessAnswer, Caller};
 use crate::codec::{DecodeError, Encode, Reader, Writer};
+use crate::versioned::VersionedCall;
 use crate::{
     ClusterId, ClusterName, FormatLevel, Generation, LogIndex, NodeId, OrderedAt, PartitionId, ReadConsistency,
     Refusal, ReplicaId, RequestId, WriteConsistency,
 };
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -74,6 +76,26 @@ pub enum Partitioning {
     Hash,
 }
 
+/// What a keyspace keeps of its keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum KeyspaceKind {
+    /// The newest value of each, in any number of partitions and clusters.
+    #[default]
+    Plain,
+    /// Every version until it is compacted, with leases and transactions; one partition in one cluster.
+    Versioned,
+}
+
+impl KeyspaceKind {
+    /// The kind's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            KeyspaceKind::Plain => "plain",
+            KeyspaceKind::Versioned => "versioned",
+        }
+    }
+}
+
 /// One step of a `KvBatch`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BatchStep {
@@ -121,6 +143,7 @@ pub enum Action {
     /// (range only) are the lower bounds of partitions 1…; evenly cut by the first byte where absent.
     CreateKeyspace {
         keyspace: String,
+        kind: KeyspaceKind,
         partitioning: Partitioning,
         partitions: u16,
         clusters: u16,
@@ -181,6 +204,9 @@ pub enum Action {
     /// Runs a command of the `redis` backend, for example `["SET", "k", "v", "NX"]`.
     Redis { cluster: ClusterName, command: Vec<Bytes> },
 
+    /// A call on keys with versions: in a keyspace of the kind `versioned`, or in a cluster with such a backend.
+    Versioned { target: KvTarget, call: Box<VersionedCall> },
+
     /// A call of the S3 API.
     S3(crate::s3::S3Action),
 
@@ -236,6 +262,7 @@ impl Action {
             Action::SetEngine { .. } => "SetEngine",
             Action::SetDefaultConsistency { .. } => "SetDefaultConsistency",
             Action::Redis { .. } => "Redis",
+            Action::Versioned { call, .. } => call.name(),
             Action::S3(call) => call.name(),
             Action::Access(call) => call.name(),
             Action::ListNodes => "ListNodes",
@@ -314,6 +341,8 @@ pub enum ActionResult {
     Redis {
         reply: RedisReply,
     },
+    /// What a call on keys with versions came to.
+    Versioned(Box<crate::versioned::Reply>),
     /// What a call of the S3 API came to.
     S3(crate::s3::S3Answer),
     /// What a call on users, roles, tokens and tenants came to.
@@ -408,6 +437,7 @@ fn decode_redis_reply(input: &mut Reader, depth: usize) -> Result<RedisReply, De
 #[allow(missing_docs)]
 pub struct KeyspaceInfo {
     pub name: String,
+    pub kind: KeyspaceKind,
     pub partitioning: Partitioning,
     pub partitions: u16,
     pub epoch: u64,

@@ -7,6 +7,8 @@
 #![deny(missing_docs)]
 
 extern crate alloc;
+// The macros of `wire` name this crate, here and in others.
+extern crate self as base_types;
 
 pub mod access;
 pub mod action;
@@ -25,6 +27,8 @@ pub mod s3;
 pub mod sizes;
 pub mod survivor;
 pub mod time;
+pub mod versioned;
+pub mod wire;
 
 pub use consistency::{ReadConsistency, WriteConsistency};
 pub use error::{ErrorCode, ErrorKind, Outcome, Refusal, Routing};

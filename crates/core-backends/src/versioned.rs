@@ -13,7 +13,6 @@
 //! Not here: gRPC, sorted answers, watches held open, automatic compaction, the proposal of `LeaseExpire` and `Collect` (the door and
 //! its host). Rows and commands are drawn in docs/formats/backend-versioned.md.
 
-mod command;
 mod commit;
 mod feed;
 mod history;
@@ -26,7 +25,7 @@ mod stage;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use command::{
+pub use base_types::versioned::{
     Change, Check, Command, Committed, Condition, Filter, Info, LeaseInfo, Operation, Outcome, Page, Pair, Position,
     Put, Query, Read, Relation, Reply, Row, Span, Transaction, COLLECT_ROWS_MAX, COMMIT_BYTES_MAX, COMMIT_CHANGES_MAX,
     COMMIT_OPERATIONS_MAX, COMMIT_VISITS_MAX, LEASES_A_COMMAND_MAX, LEASES_MAX, LEASE_KEYS_A_STEP_MAX,

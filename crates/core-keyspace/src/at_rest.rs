@@ -7,7 +7,7 @@
 //! Not here: where rows come from (edge-node).
 
 use crate::family::{KeyspaceNews, KeyspacePlanner, PlanContext};
-use crate::{plain_payload, planner_for, read_reply, store, KeyspaceMap, Payload};
+use crate::{plain_payload, planner_for, read_reply, read_versioned_reply, store, KeyspaceMap, Payload};
 use base_types::action::{Action, Answer, Failure, KvTarget, Level, Response};
 use base_types::{BackendKind, ClusterName, ErrorCode, NodeId, ReadConsistency, Refusal, Tick};
 use bytes::Bytes;
@@ -28,9 +28,9 @@ pub fn read_at_rest(action: &Action, world: &mut dyn AtRest) -> Response {
     let answered = match action {
         Action::KvGet { target: KvTarget::Keyspace(keyspace), .. } => get(keyspace, action, world),
         Action::KvGet { target: KvTarget::Cluster(name), .. }
-        | Action::KvScan { target: KvTarget::Cluster(name), .. } => {
-            plain_payload(action).map_err(Failure::from).and_then(|payload| read(name, payload, world))
-        }
+        | Action::KvScan { target: KvTarget::Cluster(name), .. } => plain_payload(action)
+            .map_err(Failure::from)
+            .and_then(|payload| read(action, name, BackendKind::Metadata, payload, world)),
         Action::KvScan { .. } | Action::DescribeKeyspace { .. } | Action::ListKeyspaces => {
             let planner = planner_for(action, None);
             planner.map_or_else(|| Err(refused(action).into()), |planner| run(planner, world))
@@ -57,15 +57,25 @@ fn get(keyspace: &str, action: &Action, world: &mut dyn AtRest) -> Response {
     let (version, document) = found.ok_or_else(|| crate::map::unknown_keyspace(keyspace))?;
     let map = KeyspaceMap::new(version, document)?;
     let routed = map.route(action)?;
-    read(routed.cluster, routed.payload, world)
+    read(action, routed.cluster, routed.backend, routed.payload, world)
 }
 
-fn read(cluster: &ClusterName, payload: Payload, world: &mut dyn AtRest) -> Response {
+fn read(
+    action: &Action,
+    cluster: &ClusterName,
+    backend: BackendKind,
+    payload: Payload,
+    world: &mut dyn AtRest,
+) -> Response {
     let Payload::Read(query) = payload else {
         return Err(Refusal::new(ErrorCode::Internal, "a read became a command").into());
     };
-    let (reply, at) = world.read(cluster, BackendKind::Metadata, &query)?.backend();
-    let result = read_reply(reply).map_err(|refusal| Failure { refusal, at: Some(at), cluster: None })?;
+    let (reply, at) = world.read(cluster, backend, &query)?.backend();
+    let result = match backend {
+        BackendKind::Versioned => read_versioned_reply(action, reply),
+        _ => read_reply(reply),
+    };
+    let result = result.map_err(|refusal| Failure { refusal, at: Some(at), cluster: None })?;
     Ok(Answer { result, at: Some(at), level: None, cluster: Some(std::sync::Arc::new(cluster.clone())) })
 }
 

@@ -3,7 +3,7 @@
 //! Always: a cluster is removed by its life, so that one made later under its name stays.
 //! Not here: when (`create.rs`, `delete.rs`, `reshard/run.rs`), how one cluster is made (core-node, flows).
 
-use crate::document::{cluster_name, Document};
+use crate::document::Document;
 use crate::store;
 use base_types::action::Failure;
 use base_types::{ClusterName, ErrorCode, Generation, Refusal};
@@ -25,7 +25,7 @@ pub(crate) fn create_clusters(document: &Document, first: u16, end: u16) -> Step
     let rule = document.cluster_rule();
     let round = first..end.min(first.saturating_add(CLUSTERS_AT_A_TIME));
     let calls: Result<Vec<Call>, Refusal> = round
-        .map(|number| Ok(Call::CreateCluster { cluster: cluster_name(&document.name, number)?, rule: rule.clone() }))
+        .map(|number| Ok(Call::CreateCluster { cluster: document.cluster(number)?, rule: rule.clone() }))
         .collect();
     calls.map_or_else(refuse, Step::Calls)
 }
@@ -37,7 +37,7 @@ pub(crate) type Lives = Vec<(ClusterName, Generation)>;
 pub(crate) fn look_at_lives(document: &Document, first: u16, end: u16) -> Step {
     let round = first..end.min(first.saturating_add(CLUSTERS_AT_A_TIME));
     let calls: Result<Vec<Call>, Refusal> =
-        round.map(|number| Ok(store::resolve_cluster(cluster_name(&document.name, number)?))).collect();
+        round.map(|number| Ok(store::resolve_cluster(document.cluster(number)?))).collect();
     calls.map_or_else(refuse, Step::Calls)
 }
 

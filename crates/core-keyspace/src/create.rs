@@ -9,10 +9,10 @@
 
 use crate::clusters::{create_clusters, first_failure, CLUSTERS_AT_A_TIME, TRIES_MAX};
 use crate::delete::Delete;
-use crate::document::{cluster_name, Document, KeyspaceSpec, KeyspaceState, FIRST_EPOCH, FIRST_EPOCHS};
+use crate::document::{Document, KeyspaceSpec, KeyspaceState, FIRST_EPOCH, FIRST_EPOCHS};
 use crate::family::{planner_in_rounds, KeyspaceNews, PlanContext};
 use crate::store;
-use base_types::action::{ActionResult, Failure};
+use base_types::action::{ActionResult, Failure, KeyspaceKind};
 use base_types::{ErrorCode, PartitionId, Refusal};
 use core_backends::metadata::{Command, Scope};
 use core_flow::rounds::{answer, is_passing, one, only, pause, refuse, InRounds, Rounds};
@@ -240,7 +240,12 @@ impl Create {
         match first_failure(answers, ErrorCode::ClusterExists) {
             None => {
                 let next = first.saturating_add(CLUSTERS_AT_A_TIME);
-                let stage = if next < document.clusters { Stage::Clusters(next) } else { Stage::Adopt };
+                let stage = match document.kind {
+                    _ if next < document.clusters => Stage::Clusters(next),
+                    KeyspaceKind::Plain => Stage::Adopt,
+                    // Its one partition is the whole cluster's: nothing is moved, so nothing is adopted.
+                    KeyspaceKind::Versioned => Stage::Finish,
+                };
                 self.go(stage, document)
             }
             Some(failure) => self.retry_or(context, failure, Stage::Clusters(first), |this, failure| {
@@ -276,7 +281,7 @@ fn adopt(document: &Document) -> Step {
         let owned =
             document.owners.iter().zip(&document.epochs).enumerate().filter(|(_, (owner, _))| **owner == number);
         let scopes = owned.map(|(p, (_, epoch))| Scope { partition: PartitionId(p as u16), epoch: *epoch }).collect();
-        match cluster_name(&document.name, number) {
+        match document.cluster(number) {
             Ok(cluster) => calls.push(store::metadata_write(cluster, &Command::Adopt { scopes })),
             Err(refusal) => return refuse(refusal),
         }

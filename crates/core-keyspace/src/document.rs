@@ -5,9 +5,9 @@
 //! Not here: where it is kept (`store.rs`), how keys are found (`map.rs`).
 //! Form: docs/formats/backend-metadata.md, last part.
 
-use base_types::action::{KeyspaceInfo, Partitioning, ReshardInfo};
+use base_types::action::{KeyspaceInfo, KeyspaceKind, Partitioning, ReshardInfo};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
-use base_types::{ClusterName, ErrorCode, PartitionId, Refusal, KEY_BYTES_MAX};
+use base_types::{BackendKind, ClusterName, ErrorCode, PartitionId, Refusal, KEY_BYTES_MAX};
 use bytes::Bytes;
 use core_backends::metadata::KEYSPACE_PARTITIONS_MAX;
 
@@ -20,6 +20,10 @@ const SPLIT_KEYS_BYTES_MAX: usize = 128 << 10;
 /// The longest rule kept.
 const RULE_BYTES_MAX: usize = 1024;
 const DOCUMENT_VERSION: u8 = 1;
+/// The same with the keyspace's kind before its name: written for kinds that an older build does not know.
+const DOCUMENT_VERSION_WITH_KIND: u8 = 2;
+/// A kind's byte in a document.
+const KIND_VERSIONED: u8 = 1;
 pub(crate) const FIRST_EPOCH: u64 = 1;
 /// A keyspace's first epoch is drawn from so many.
 pub(crate) const FIRST_EPOCHS: u64 = 1 << 40;
@@ -29,6 +33,7 @@ pub(crate) const FIRST_EPOCHS: u64 = 1 << 40;
 #[allow(missing_docs)] // The fields are the action's own.
 pub struct KeyspaceSpec {
     pub name: String,
+    pub kind: KeyspaceKind,
     pub partitioning: Partitioning,
     pub partitions: u16,
     pub clusters: u16,
@@ -88,6 +93,7 @@ pub(crate) struct Reshard {
 #[allow(missing_docs)]
 pub struct Document {
     pub name: String,
+    pub kind: KeyspaceKind,
     pub state: KeyspaceState,
     pub partitioning: Partitioning,
     pub split_keys: Vec<Bytes>,
@@ -105,11 +111,23 @@ pub struct Document {
     pub moved_keys: u64,
 }
 
-/// The name of a keyspace's cluster number `number`.
+/// The name of a plain keyspace's cluster number `number`.
 pub fn cluster_name(keyspace: &str, number: u16) -> Result<ClusterName, Refusal> {
-    format!("metadata@ks-{keyspace}-{number}").parse().map_err(|error| {
+    name_of(KeyspaceKind::Plain, keyspace, number)
+}
+
+fn name_of(kind: KeyspaceKind, keyspace: &str, number: u16) -> Result<ClusterName, Refusal> {
+    format!("{}@ks-{keyspace}-{number}", backend_of(kind)).parse().map_err(|error| {
         Refusal::new(ErrorCode::UnnamableCluster, format!("keyspace '{keyspace}' makes no cluster name: {error}"))
     })
+}
+
+/// What keeps the keys of such a keyspace.
+pub(crate) fn backend_of(kind: KeyspaceKind) -> BackendKind {
+    match kind {
+        KeyspaceKind::Plain => BackendKind::Metadata,
+        KeyspaceKind::Versioned => BackendKind::Versioned,
+    }
 }
 
 /// The key of a keyspace's document in the world cluster's `reference` backend.
@@ -158,6 +176,11 @@ impl KeyspaceSpec {
             return Err(invalid(format!("{} partitions; give 1 to {KEYSPACE_PARTITIONS_MAX}", self.partitions)));
         }
         validate_clusters(self.clusters, usize::from(self.partitions))?;
+        if self.kind == KeyspaceKind::Versioned && self.partitions != 1 {
+            let message =
+                "a versioned keyspace has one partition in one cluster; leave 'partitions' and 'clusters' out";
+            return Err(invalid(message.into()));
+        }
         if self.rule.len() > RULE_BYTES_MAX {
             return Err(invalid(format!("rule is {} bytes long; at most {RULE_BYTES_MAX} are taken", self.rule.len())));
         }
@@ -177,6 +200,7 @@ impl KeyspaceSpec {
         };
         Ok(Document {
             name: self.name.clone(),
+            kind: self.kind,
             state: KeyspaceState::Creating,
             partitioning: self.partitioning,
             split_keys: self.checked_split_keys()?,
@@ -251,6 +275,11 @@ impl Document {
         self.owners.len()
     }
 
+    /// The name of its cluster number `number`.
+    pub fn cluster(&self, number: u16) -> Result<ClusterName, Refusal> {
+        name_of(self.kind, &self.name, number)
+    }
+
     /// Whether this is what `spec` would make (a creation that is asked for again).
     pub(crate) fn is_of(&self, fresh: &Document) -> bool {
         // First epochs are drawn: each who makes it would begin with others.
@@ -275,11 +304,11 @@ impl Document {
 
     /// What clients receive.
     pub fn info(&self) -> Result<KeyspaceInfo, Refusal> {
-        let names: Result<Vec<ClusterName>, Refusal> =
-            (0..self.clusters_most()).map(|n| cluster_name(&self.name, n)).collect();
+        let names: Result<Vec<ClusterName>, Refusal> = (0..self.clusters_most()).map(|n| self.cluster(n)).collect();
         let names = names?;
         Ok(KeyspaceInfo {
             name: self.name.clone(),
+            kind: self.kind,
             partitioning: self.partitioning,
             partitions: self.partitions() as u16,
             epoch: self.epoch,
@@ -316,6 +345,7 @@ impl Document {
             && self.epochs.len() == partitions
             && self.split_keys.len() == splits
             && self.clusters >= 1
+            && (self.kind == KeyspaceKind::Plain || (partitions == 1 && clusters == 1))
             && clusters <= KEYSPACE_CLUSTERS_MAX
             && self.owners.iter().all(|owner| *owner < clusters)
             && check_split_keys(&self.split_keys).is_ok()
@@ -384,7 +414,11 @@ impl Encode for Document {
             Partitioning::Range => 1,
             Partitioning::Hash => 2,
         };
-        out.u8(DOCUMENT_VERSION).string(&self.name).u8(self.state as u8).u8(partitioning);
+        match self.kind {
+            KeyspaceKind::Plain => out.u8(DOCUMENT_VERSION),
+            KeyspaceKind::Versioned => out.u8(DOCUMENT_VERSION_WITH_KIND).u8(KIND_VERSIONED),
+        };
+        out.string(&self.name).u8(self.state as u8).u8(partitioning);
         out.varint(self.split_keys.len() as u64);
         self.split_keys.iter().for_each(|key| {
             out.bytes(key);
@@ -402,9 +436,14 @@ impl Encode for Document {
 
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
         let version = input.u8("document version")?;
-        if version != DOCUMENT_VERSION {
-            return Err(DecodeError::version("keyspace document", version, DOCUMENT_VERSION));
-        }
+        let kind = match version {
+            DOCUMENT_VERSION => KeyspaceKind::Plain,
+            DOCUMENT_VERSION_WITH_KIND => match input.u8("keyspace kind")? {
+                KIND_VERSIONED => KeyspaceKind::Versioned,
+                _ => return Err(DecodeError::Unknown("keyspace kind")),
+            },
+            _ => return Err(DecodeError::version("keyspace document", version, DOCUMENT_VERSION_WITH_KIND)),
+        };
         let name = input.string("name")?;
         let state = match input.u8("state")? {
             1 => KeyspaceState::Creating,
@@ -425,6 +464,7 @@ impl Encode for Document {
             list(input, "partitions", |r| Ok((r.u16("owner")?, r.varint("epoch")?)))?.into_iter().unzip();
         let document = Document {
             name,
+            kind,
             state,
             partitioning,
             split_keys,

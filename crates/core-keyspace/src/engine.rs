@@ -9,7 +9,7 @@
 //! (core-node, rebalance.rs, flows/moving.rs).
 
 use crate::clusters::{CLUSTERS_AT_A_TIME, TRIES_MAX};
-use crate::document::{cluster_name, Document, KeyspaceState};
+use crate::document::{Document, KeyspaceState};
 use crate::family::{planner_in_rounds, KeyspaceNews, PlanContext};
 use crate::map::unknown_keyspace;
 use crate::store;
@@ -108,7 +108,7 @@ impl Set {
             return refuse(Refusal::new(ErrorCode::Conflict, message));
         }
         for number in 0..document.clusters {
-            match cluster_name(keyspace, number) {
+            match document.cluster(number) {
                 Ok(name) => self.clusters.push((name, false)),
                 Err(refusal) => return refuse(refusal),
             }

@@ -7,6 +7,7 @@
 //!
 //! ```text
 //!   document.rs, store.rs     what is kept of a keyspace, and where
+//!   versioned.rs              keyspaces that keep every version
 //!   map.rs                    from a key to its cluster; scan.rs: over several of them
 //!   create.rs, delete.rs      and clusters.rs, that both stand on; engine.rs: another engine
 //!   reshard/                  partitions move between clusters
@@ -35,6 +36,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod topology;
+mod versioned;
 
 pub use at_rest::{at_rest, read_at_rest, AtRest};
 pub use create::CreateKeyspace;
@@ -50,6 +52,7 @@ pub use reshard::{ReshardRun, StartReshard};
 pub use scan::ScanKeyspace;
 pub use scan_request::ScanRequest;
 pub use topology::{from_static_topology, ShapeClusters, StaticPlan, StaticShard, TopologyError};
+pub use versioned::{read_versioned_reply, versioned_payload};
 
 use base_types::action::Action;
 
@@ -57,9 +60,10 @@ use base_types::action::Action;
 /// [`KeyspaceMap::route`]) or are none of ours. `map` is the cached one of the keyspace, if any.
 pub fn planner_for(action: &Action, map: Option<&KeyspaceMap>) -> Option<Box<KeyspacePlanner>> {
     Some(match action {
-        Action::CreateKeyspace { keyspace, partitioning, partitions, clusters, split_keys, rule, engine } => {
+        Action::CreateKeyspace { keyspace, kind, partitioning, partitions, clusters, split_keys, rule, engine } => {
             Box::new(CreateKeyspace::new(KeyspaceSpec {
                 name: keyspace.clone(),
+                kind: *kind,
                 partitioning: *partitioning,
                 partitions: *partitions,
                 clusters: *clusters,

@@ -6,11 +6,14 @@
 //! do.
 //! Not here: reading the document (`read.rs`), scans over several clusters (`scan.rs`).
 
-use crate::document::{cluster_name, Document, KeyspaceState};
+use crate::document::{backend_of, Document, KeyspaceState};
 use crate::scan_request::ScanRequest;
-use base_types::action::{Action, ActionResult, BatchStep, Partitioning};
+use crate::versioned::versioned_payload;
+use base_types::action::{Action, ActionResult, BatchStep, KeyspaceKind, Partitioning};
 use base_types::codec::Encode;
-use base_types::{ClusterName, ErrorCode, PartitionId, Refusal, Routing, BATCH_OPERATIONS_MAX, COMMAND_BYTES_MAX};
+use base_types::{
+    BackendKind, ClusterName, ErrorCode, PartitionId, Refusal, Routing, BATCH_OPERATIONS_MAX, COMMAND_BYTES_MAX,
+};
 use bytes::Bytes;
 use core_backends::metadata::{check_pair, Command, Query, Reply, ScanScopes, Scope, ScopedStep};
 use std::sync::Arc;
@@ -29,7 +32,7 @@ struct Inner {
     clusters: Vec<ClusterName>,
 }
 
-/// What to send to the cluster's `metadata` backend.
+/// What to send to the cluster's backend.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Payload {
     /// A command.
@@ -43,6 +46,8 @@ pub enum Payload {
 pub struct Routed<'m> {
     /// To this cluster.
     pub cluster: &'m ClusterName,
+    /// To this backend of it.
+    pub backend: BackendKind,
     /// With this.
     pub payload: Payload,
     /// A batch whose keys lie in several clusters: refused so, unless this cluster (the first key's) remembers that it
@@ -83,7 +88,7 @@ impl KeyspaceMap {
     /// From a document as it was read at `version`.
     pub fn new(version: u64, document: Document) -> Result<KeyspaceMap, Refusal> {
         let clusters: Result<Vec<ClusterName>, Refusal> =
-            (0..document.clusters_most()).map(|number| cluster_name(&document.name, number)).collect();
+            (0..document.clusters_most()).map(|number| document.cluster(number)).collect();
         Ok(KeyspaceMap { version, inner: Arc::new(Inner { document, clusters: clusters? }) })
     }
 
@@ -134,22 +139,46 @@ impl KeyspaceMap {
     /// The cluster and command of a key-value action other than `KvScan`.
     pub fn route(&self, action: &Action) -> Result<Routed<'_>, Refusal> {
         self.check_serves()?;
+        if self.kind() == KeyspaceKind::Versioned {
+            return self.route_versioned(action);
+        }
         let (first, crosses) = match action {
             Action::KvPut { key, .. }
             | Action::KvGet { key, .. }
             | Action::KvDelete { key, .. }
             | Action::KvCompareAndSet { key, .. } => (key, None),
             Action::KvBatch { steps, .. } => self.first_key(steps)?,
+            Action::Versioned { call, .. } => {
+                let message = format!(
+                    "keyspace '{}' is plain and keeps the newest values only, so {} has nothing to work on; make a keyspace with kind=versioned",
+                    self.document().name,
+                    call.name()
+                );
+                return Err(Refusal::new(ErrorCode::InvalidKeyspace, message));
+            }
             other => return Err(no_key_value(other)),
         };
         let cluster = self.locate(first).map(|(cluster, _)| cluster);
         let payload = payload(action, |key| self.locate(key).map(|(_, scope)| scope))?;
-        cluster.map(|cluster| Routed { cluster, payload, crosses }).ok_or_else(|| {
+        cluster.map(|cluster| Routed { cluster, backend: BackendKind::Metadata, payload, crosses }).ok_or_else(|| {
             Refusal::new(
                 ErrorCode::Internal,
                 format!("keyspace '{}' has a partition without owner", self.document().name),
             )
         })
+    }
+
+    /// All of it lies in one cluster.
+    fn route_versioned(&self, action: &Action) -> Result<Routed<'_>, Refusal> {
+        let payload = versioned_payload(action)?;
+        let without = || Refusal::new(ErrorCode::CorruptDocument, "a versioned keyspace has no cluster; report it");
+        let cluster = self.inner.clusters.first().ok_or_else(without)?;
+        Ok(Routed { cluster, backend: backend_of(self.kind()), payload, crosses: None })
+    }
+
+    /// What it keeps of its keys.
+    pub fn kind(&self) -> KeyspaceKind {
+        self.inner.document.kind
     }
 
     /// The first key of a batch, and why it cannot be carried out now where its keys lie in several clusters.

@@ -263,6 +263,7 @@ fn with_context(now_ms: u64, random: &mut Random, step: impl FnOnce(&mut PlanCon
 
 fn spec(partitioning: Partitioning, partitions: u16, clusters: u16) -> KeyspaceSpec {
     KeyspaceSpec {
+        kind: base_types::action::KeyspaceKind::Plain,
         name: "ks".into(),
         partitioning,
         partitions,

@@ -12,7 +12,7 @@
 
 use crate::document::{cluster_name, KeyspaceSpec};
 use crate::family::{planner_in_rounds, KeyspaceNews, PlanContext};
-use base_types::action::{ActionResult, Failure, Partitioning};
+use base_types::action::{ActionResult, Failure, KeyspaceKind, Partitioning};
 use base_types::{ClusterName, DiskId, ErrorCode, NodeId, Refusal};
 use core_backends::metadata::KEYSPACE_PARTITIONS_MAX;
 use core_cluster::api::{AdminCommand, ClusterDescription};
@@ -88,6 +88,7 @@ pub fn from_static_topology(keyspace: &str, shards: &[StaticShard]) -> Result<St
     }
     let shards = count as u16;
     let create = KeyspaceSpec {
+        kind: KeyspaceKind::Plain,
         name: keyspace.to_string(),
         partitioning: Partitioning::Hash,
         // A multiple of the number of shards, so that partition mod shards is hash mod shards.

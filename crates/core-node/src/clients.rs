@@ -18,9 +18,10 @@ use crate::plan_runner::{AfterPlan, AnyPlanner, PlanRunner};
 use crate::routing::operation::{Asked, Operation, Owner, Shape};
 use crate::routing::resolve::reference_read;
 use crate::routing::ClientWork;
-use base_types::action::{Action, ActionResult, Answer, Failure, KvTarget, ReadAfter, Request};
+use base_types::action::{Action, ActionResult, Answer, Failure, KeyspaceKind, KvTarget, ReadAfter, Request};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
+use base_types::versioned::VersionedCall;
 use base_types::{BackendKind, ClusterName, ErrorCode, ReadConsistency, Refusal, Tick, Ticket, DEADLINE_MAX};
 use bytes::Bytes;
 use core_backends::redis;
@@ -83,7 +84,7 @@ impl Clients<'_> {
                 let map = self.runner.routing().keyspace(keyspace);
                 // Of several clusters a session's position names one: strong reads are never older.
                 let level = request.after.map(|_| ReadConsistency::Strong).or(request.read_consistency);
-                if map.is_none() {
+                if map.is_none_or(|map| map.kind() == KeyspaceKind::Versioned) {
                     let keyspace = keyspace.clone();
                     let request = Request { read_consistency: level, ..request };
                     self.runner.routing_mut().on_keyspace_request(turn, ticket, request, keyspace, asked.deadline);
@@ -115,6 +116,9 @@ impl Clients<'_> {
                 self.run_planner(turn, ticket, &request, planner, asked)
             }
             Action::Redis { cluster, command } => self.on_redis(turn, ticket, &request, cluster, command, asked),
+            Action::Versioned { target: KvTarget::Cluster(name), call } => {
+                self.on_versioned(turn, ticket, &request, name, call, asked)
+            }
             Action::S3(_) => self.on_s3(turn, ticket, request, asked),
             Action::Access(_) => self.on_access(turn, ticket, request, asked),
             Action::ListNodes => {
@@ -284,6 +288,35 @@ impl Clients<'_> {
             self.write_kind(turn.core, BackendKind::Redis, bytes, request)
         };
         self.session_operation(turn, ticket, Shape::Redis, cluster.clone(), kind, (asked, request.after));
+        Ok(())
+    }
+
+    /// A call on a cluster that its client named.
+    fn on_versioned(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ticket: Ticket,
+        request: &Request,
+        cluster: &ClusterName,
+        call: &VersionedCall,
+        asked: Asked,
+    ) -> Result<(), Failure> {
+        let backend = BackendKind::Versioned;
+        if !cluster.has(backend) {
+            return Err(failures::no_backend(cluster, backend.name()));
+        }
+        refuse_s3_cluster(cluster)?;
+        let kind = match call {
+            VersionedCall::Change(command) => {
+                let command = command.to_bytes();
+                core_backends::validate(backend, &command)?;
+                self.write_kind(turn.core, backend, command, request)
+            }
+            VersionedCall::Ask(query) => {
+                LocalKind::Read { backend, query: query.to_bytes(), consistency: request.read_consistency }
+            }
+        };
+        self.session_operation(turn, ticket, Shape::Versioned, cluster.clone(), kind, (asked, request.after));
         Ok(())
     }
 
@@ -462,7 +495,8 @@ fn keyspace_of(action: &Action) -> Option<String> {
         | Action::KvGet { target: KvTarget::Keyspace(keyspace), .. }
         | Action::KvDelete { target: KvTarget::Keyspace(keyspace), .. }
         | Action::KvBatch { target: KvTarget::Keyspace(keyspace), .. }
-        | Action::KvCompareAndSet { target: KvTarget::Keyspace(keyspace), .. } => Some(keyspace.clone()),
+        | Action::KvCompareAndSet { target: KvTarget::Keyspace(keyspace), .. }
+        | Action::Versioned { target: KvTarget::Keyspace(keyspace), .. } => Some(keyspace.clone()),
         _ => None,
     }
 }

@@ -109,6 +109,7 @@ fn write_result(action: &str, result: &ActionResult, out: &mut Vec<u8>) {
         ActionResult::Deleted { existed } => field(out, "existed", |out| boolean(*existed, out)),
         ActionResult::Page { entries, next } => write_page(entries, next.as_ref(), action == KEYS_ONLY, out),
         ActionResult::Redis { reply } => field(out, "reply", |out| write_redis(reply, out)),
+        ActionResult::Versioned(_) => {}
         ActionResult::S3(answer) => crate::s3::write_answer(answer, out),
         ActionResult::Access(answer) => crate::access::write_answer(answer, out),
         ActionResult::Keyspace(info) => field(out, "keyspace", |out| write_keyspace(info, out)),
@@ -189,6 +190,7 @@ fn write_redis(reply: &RedisReply, out: &mut Vec<u8>) {
 fn write_keyspace(info: &KeyspaceInfo, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"name\":");
     write_text(&info.name, out);
+    field(out, "kind", |out| write_text(info.kind.as_str(), out));
     let partition = match info.partitioning {
         Partitioning::Range => "range",
         Partitioning::Hash => "hash",

@@ -8,7 +8,7 @@ use crate::fields::{near, Fields};
 use crate::json::{self, clip, Value};
 use crate::Limits;
 use base_types::access::{AccessAction, Caller};
-use base_types::action::{Action, BatchStep, KvTarget, Partitioning, ReadAfter, Request};
+use base_types::action::{Action, BatchStep, KeyspaceKind, KvTarget, Partitioning, ReadAfter, Request};
 use base_types::s3::S3Action;
 use base_types::{
     ClusterId, ErrorCode, Generation, LogIndex, Refusal, RequestId, BATCH_OPERATIONS_MAX, DEADLINE_DEFAULT,
@@ -54,7 +54,7 @@ pub const ACTIONS: &[(&str, &[&str])] = &[
         "KvCompareAndSet",
         &["keyspace", "cluster", "key", "key_base64", "expected", "expected_base64", "value", "value_base64"],
     ),
-    ("CreateKeyspace", &["keyspace", "partition", "partitions", "clusters", "split_keys", "rule", "engine"]),
+    ("CreateKeyspace", &["keyspace", "kind", "partition", "partitions", "clusters", "split_keys", "rule", "engine"]),
     ("DeleteKeyspace", &["keyspace"]),
     ("DescribeKeyspace", &["keyspace"]),
     ("ListKeyspaces", &[]),
@@ -245,17 +245,28 @@ fn keyspace_action(name: &'static str, fields: &mut Fields<'_>) -> Result<Action
         "Reshard" => {
             Action::Reshard { keyspace, clusters: fields.number_needed("clusters", 1, u64::from(u16::MAX))? as u16 }
         }
-        _ => Action::CreateKeyspace {
-            keyspace,
-            partitioning: fields
-                .word::<PartitioningWord>("partition", ErrorCode::InvalidKeyspace)?
-                .map_or(Partitioning::Hash, |word| word.0),
-            partitions: fields.number("partitions", 1, u64::from(u16::MAX))?.unwrap_or(PARTITIONS_DEFAULT) as u16,
-            clusters: fields.number("clusters", 1, u64::from(u16::MAX))?.unwrap_or(1) as u16,
-            split_keys: fields.bytes_list("split_keys")?.unwrap_or_default(),
-            rule: fields.text_needed("rule")?.into_owned(),
-            engine: fields.text("engine")?.map(|text| text.into_owned()),
-        },
+        _ => create_keyspace(keyspace, fields)?,
+    })
+}
+
+fn create_keyspace(keyspace: String, fields: &mut Fields<'_>) -> Result<Action, Refusal> {
+    let kind = fields.word::<KindWord>("kind", ErrorCode::InvalidKeyspace)?.map_or(KeyspaceKind::Plain, |word| word.0);
+    // A versioned one has one, whatever the default of the others.
+    let partitions = match kind {
+        KeyspaceKind::Plain => PARTITIONS_DEFAULT,
+        KeyspaceKind::Versioned => 1,
+    };
+    Ok(Action::CreateKeyspace {
+        keyspace,
+        kind,
+        partitioning: fields
+            .word::<PartitioningWord>("partition", ErrorCode::InvalidKeyspace)?
+            .map_or(Partitioning::Hash, |word| word.0),
+        partitions: fields.number("partitions", 1, u64::from(u16::MAX))?.unwrap_or(partitions) as u16,
+        clusters: fields.number("clusters", 1, u64::from(u16::MAX))?.unwrap_or(1) as u16,
+        split_keys: fields.bytes_list("split_keys")?.unwrap_or_default(),
+        rule: fields.text_needed("rule")?.into_owned(),
+        engine: fields.text("engine")?.map(|text| text.into_owned()),
     })
 }
 
@@ -427,6 +438,20 @@ impl std::str::FromStr for PartitioningWord {
             "range" => Ok(PartitioningWord(Partitioning::Range)),
             "hash" => Ok(PartitioningWord(Partitioning::Hash)),
             _ => Err("known are range, hash"),
+        }
+    }
+}
+
+/// `plain` or `versioned`.
+struct KindWord(KeyspaceKind);
+
+impl std::str::FromStr for KindWord {
+    type Err = &'static str;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "plain" => Ok(KindWord(KeyspaceKind::Plain)),
+            "versioned" => Ok(KindWord(KeyspaceKind::Versioned)),
+            _ => Err("known are plain, versioned"),
         }
     }
 }

@@ -80,6 +80,7 @@ async fn establish(door: &Rc<LaneDoor>, shards: &[TopologyShard]) -> Result<Stri
     until(|| async { ready(door).await }).await?;
     let spec = plan.create.clone();
     let create = Action::CreateKeyspace {
+        kind: base_types::action::KeyspaceKind::Plain,
         keyspace: spec.name,
         partitioning: spec.partitioning,
         partitions: spec.partitions,

@@ -447,6 +447,7 @@ impl Run {
             self.ready(node)?;
         }
         let make = Action::CreateKeyspace {
+            kind: base_types::action::KeyspaceKind::Plain,
             keyspace: "default".into(),
             partitioning: Partitioning::Hash,
             partitions: 12,

@@ -312,6 +312,7 @@ impl Run {
                 Partitioning::Hash
             };
             let action = Action::CreateKeyspace {
+                kind: base_types::action::KeyspaceKind::Plain,
                 keyspace: keyspace.clone(),
                 partitioning,
                 partitions: PARTITIONS,

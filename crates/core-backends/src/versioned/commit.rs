@@ -8,16 +8,16 @@
 //! Always: nothing is written before all has been done in memory, so a refusal on the way leaves nothing.
 //! Not here: what a change writes (`stage.rs`).
 
-use super::command::{
-    Check, Committed, Condition, Operation, Outcome, Pair, Put, Read, Reply, Row, Span, Transaction, COMMIT_VISITS_MAX,
-    PAGE_BYTES_MAX,
-};
 use super::history::{check_since, readable_at};
 use super::page::{self, Room, When};
 use super::read::{is_changed, newest, walk_newest, Over};
 use super::rows::{Bounds, LeaseRow, Meta, RowRef};
 use super::stage::Stage;
 use super::{refuse, Fail};
+use super::{
+    Check, Committed, Condition, Operation, Outcome, Pair, Put, Read, Reply, Row, Span, Transaction, COMMIT_VISITS_MAX,
+    PAGE_BYTES_MAX,
+};
 use crate::contract::{SpaceRead, SpaceWrite};
 use base_types::ErrorCode;
 use core::ops::ControlFlow;
@@ -182,7 +182,7 @@ impl Commit<'_> {
         let space = &*self.stage.space;
         let stopped = walk_newest(space, &bounds, over, &mut self.room.visits, &mut |key, row| {
             bytes += row.value.len();
-            if bytes > super::command::COMMIT_BYTES_MAX {
+            if bytes > super::COMMIT_BYTES_MAX {
                 return ControlFlow::Break(());
             }
             let row: Row = row.to_row(true);

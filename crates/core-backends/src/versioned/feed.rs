@@ -4,11 +4,11 @@
 //! page begins. Of a change that was asked for with it, what the key was is that of the stamp before.
 //! Not here: who watches, and what is sent (the door).
 
-use super::command::{Change, Position, Reply, Span, PAGE_BYTES_MAX, PAGE_ROWS_MAX, QUERY_VISITS_MAX};
 use super::history::check_since;
 use super::read::{first_after, newest, past};
 use super::rows::{damage, history_key, history_position, Bounds, Head, Meta, Past};
 use super::Fail;
+use super::{Change, Position, Reply, Span, PAGE_BYTES_MAX, PAGE_ROWS_MAX, QUERY_VISITS_MAX};
 use crate::contract::SpaceRead;
 use base_engine::{Direction, EngineError, KeyRange};
 use base_types::mutant::{planted, Mutant};
@@ -39,7 +39,7 @@ pub(super) fn page(space: &dyn SpaceRead, meta: &Meta, now_ms: u64, asked: &Aske
     let (mut changes, mut bytes) = (Vec::new(), 0);
     for place in places {
         let change = change_at(space, place, asked.before)?;
-        let size = |row: &Option<super::command::Row>| row.as_ref().map_or(0, |row| row.value.len());
+        let size = |row: &Option<super::Row>| row.as_ref().map_or(0, |row| row.value.len());
         bytes += CHANGE_BYTES + change.key.len() + size(&change.before) + size(&change.after);
         if bytes > PAGE_BYTES_MAX && !changes.is_empty() {
             reached = changes.last().map(|change: &Change| change.at);
@@ -93,7 +93,7 @@ fn change_at(space: &dyn SpaceRead, at: Position, before: bool) -> Result<Change
 }
 
 /// What was put: it is there still, or the next change of the key found it.
-fn put_at(space: &dyn SpaceRead, key: &Bytes, at: Position) -> Result<super::command::Row, EngineError> {
+fn put_at(space: &dyn SpaceRead, key: &Bytes, at: Position) -> Result<super::Row, EngineError> {
     let row = match first_after(space, key, at.stamp)? {
         Some(next) => past(space, next)?.before,
         None => newest(space, key)?,

@@ -11,9 +11,9 @@
 //! Always: `collected <= horizon <= compacted <= stamp`, and none of them goes back.
 //! Not here: reading (`read.rs`). Who compacts, and when: the door.
 
-use super::command::{Position, Reply, COLLECT_ROWS_MAX, PINS_MAX, PIN_KEEP_MS_MAX};
 use super::rows::{end_of, history_key, history_position, index_key, pin_key, Head, Meta, PinRow, META, PIN};
 use super::{refuse, Fail};
+use super::{Position, Reply, COLLECT_ROWS_MAX, PINS_MAX, PIN_KEEP_MS_MAX};
 use crate::contract::{SpaceRead, SpaceWrite};
 use base_engine::{Direction, EngineError, KeyRange};
 use base_types::mutant::{planted, Mutant};

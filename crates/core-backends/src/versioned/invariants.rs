@@ -3,12 +3,12 @@
 //! Always: it reads and changes nothing, and at most `ROWS_MAX` rows of a kind: of a cluster that has more it says nothing.
 //! Not here: what a client may expect (the tests compare with a model of etcd's keys).
 
-use super::command::{Position, Row};
 use super::lease::due_parts;
 use super::rows::{
     attached_key, decode_row, due_key, end_of, history_position, index_key, index_parts, index_sub, LeaseRow, Meta,
     Past, PinRow, ATTACHED, DATA, DUE, HISTORY, INDEX, LEASE, PIN,
 };
+use super::{Position, Row};
 use crate::contract::SpaceRead;
 use crate::invariants::{walk, Checked};
 use crate::rows::key_number;

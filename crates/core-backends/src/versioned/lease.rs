@@ -11,12 +11,12 @@
 //! Always: a key is deleted with a lease only while it is attached to it, so once; `e`, `t` and `k` agree.
 //! Not here: who proposes (the host of the backend looks at `Info::due_ms`).
 
-use super::command::{LeaseInfo, Reply, LEASES_A_COMMAND_MAX, LEASES_MAX, LEASE_KEYS_A_STEP_MAX};
 use super::history::save;
 use super::read::{names, newest};
 use super::rows::{attached_key, damage, due_key, end_of, lease_key, LeaseRow, Meta, DUE, LEASE};
 use super::stage::Stage;
 use super::{refuse, Fail};
+use super::{LeaseInfo, Reply, LEASES_A_COMMAND_MAX, LEASES_MAX, LEASE_KEYS_A_STEP_MAX};
 use crate::contract::{SpaceRead, SpaceWrite};
 use base_engine::{Direction, EngineError, KeyRange};
 use base_types::mutant::{planted, Mutant};

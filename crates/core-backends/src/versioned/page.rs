@@ -3,9 +3,9 @@
 //! Always: a page that does not hold all says where the next begins; a count that did not come to the end says how far it came.
 //! Not here: the walk itself (`read.rs`), which stamp is read (`history.rs`).
 
-use super::command::{Filter, Page, Pair, Read, PAGE_ROWS_MAX};
 use super::read::{walk_at, walk_newest, Over};
 use super::rows::{Bounds, RowRef};
+use super::{Filter, Page, Pair, Read, PAGE_ROWS_MAX};
 use crate::contract::SpaceRead;
 use base_engine::EngineError;
 use bytes::Bytes;
@@ -28,12 +28,10 @@ pub(super) struct Room {
     pub bytes: usize,
 }
 
-impl Filter {
-    fn takes(&self, row: &RowRef<'_>) -> bool {
-        let within = |number: u64, least: u64, most: u64| number >= least && (most == 0 || number <= most);
-        within(row.modified, self.modified_min, self.modified_max)
-            && within(row.created, self.created_min, self.created_max)
-    }
+fn takes(filter: &Filter, row: &RowRef<'_>) -> bool {
+    let within = |number: u64, least: u64, most: u64| number >= least && (most == 0 || number <= most);
+    within(row.modified, filter.modified_min, filter.modified_max)
+        && within(row.created, filter.created_min, filter.created_max)
 }
 
 /// Reads a page.
@@ -41,7 +39,7 @@ pub(super) fn read(space: &dyn SpaceRead, read: &Read, when: When, room: &mut Ro
     let limit = if read.limit == 0 { PAGE_ROWS_MAX } else { read.limit.min(PAGE_ROWS_MAX) } as usize;
     let (mut page, mut bytes) = (Page::default(), room.bytes);
     let mut visit = |key: &[u8], row: RowRef<'_>| {
-        if !read.count_only && page.next.is_none() && read.filter.takes(&row) {
+        if !read.count_only && page.next.is_none() && takes(&read.filter, &row) {
             let value = if read.keys_only { 0 } else { row.value.len() };
             let size = key.len() + value + ROW_BYTES;
             if page.rows.len() < limit && size <= bytes {

@@ -12,11 +12,11 @@
 //! Always: a walk gives each key once, in order; it ends by itself after a bounded number of rows, at a key where the next may begin.
 //! Not here: which stamps may be read (`history.rs`), what a page holds (`page.rs`).
 
-use super::command::{Position, Row};
 use super::rows::{
     damage, data_key, decode_row, end_of, history_key, index_after, index_key, index_parts, index_start, index_sub,
     Bounds, Past, RowRef, DATA, INDEX,
 };
+use super::{Position, Row};
 use crate::contract::SpaceRead;
 use crate::rows::successor;
 use base_engine::{Direction, EngineError, KeyRange};

@@ -14,7 +14,7 @@
 //! `key'` is the key with `00` written as `00 ff`: rows lie in the order of the keys, whatever bytes these have.
 //! Always: what does not decode is damage, never a panic. Not here: which rows a change writes (`stage.rs`).
 
-use super::command::{Position, Row, Span};
+use super::{Position, Row, Span};
 use crate::contract::{corrupt_row, SpaceRead};
 use crate::rows::{key as row_key, prefix_end, successor};
 use base_engine::EngineError;

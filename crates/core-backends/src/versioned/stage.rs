@@ -5,11 +5,11 @@
 //! changes nothing leaves the stamp.
 //! Not here: conditions and operations (`commit.rs`), the end of leases (`lease.rs`).
 
-use super::command::{Position, Row, COMMIT_BYTES_MAX, COMMIT_CHANGES_MAX};
 use super::history::{save, sweep};
 use super::read::{newest, Over};
 use super::rows::{attached_key, data_key, encode_row, history_key, index_key, Bounds, Meta, Past};
 use super::{refuse, Fail};
+use super::{Position, Row, COMMIT_BYTES_MAX, COMMIT_CHANGES_MAX};
 use crate::contract::SpaceWrite;
 use base_engine::EngineError;
 use base_types::mutant::{planted, Mutant};

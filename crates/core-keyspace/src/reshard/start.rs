@@ -9,7 +9,7 @@ use crate::document::{validate_clusters, Document, KeyspaceState, Move, MovePhas
 use crate::family::{planner_in_rounds, KeyspaceNews, PlanContext};
 use crate::map::{unknown_keyspace, KeyspaceMap};
 use crate::store;
-use base_types::action::{ActionResult, Failure};
+use base_types::action::{ActionResult, Failure, KeyspaceKind};
 use base_types::{ErrorCode, PartitionId, Refusal};
 use core_flow::rounds::{answer, is_passing, one, only, pause, refuse, InRounds, Rounds};
 use core_flow::{CallResult, Step};
@@ -70,6 +70,13 @@ impl Start {
                 Err(refusal) => refuse(refusal),
                 Ok(()) => refuse(unknown_keyspace(&self.keyspace)),
             };
+        }
+        if document.kind == KeyspaceKind::Versioned {
+            let message = format!(
+                "keyspace '{}' is versioned: all of it is in one cluster, so that it has one order; make more keyspaces instead",
+                self.keyspace
+            );
+            return refuse(Refusal::new(ErrorCode::InvalidKeyspace, message));
         }
         if let Err(refusal) = validate_clusters(self.clusters, document.partitions()) {
             return refuse(refusal);

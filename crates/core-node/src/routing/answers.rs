@@ -11,11 +11,11 @@ use crate::routing::operation::{Operation, Shape};
 use crate::routing::{verification, Routing};
 use base_types::action::{ActionResult, Answer, ClusterInfo, Failure, Level, MemberInfo, RedisReply, Response};
 use base_types::codec::Encode;
-use base_types::{ClusterName, ErrorCode, ErrorKind, LogIndex, NodeId, Refusal, Term, Ticket};
+use base_types::{BackendKind, ClusterName, ErrorCode, ErrorKind, LogIndex, NodeId, Refusal, Term, Ticket};
 use core_backends::reference::{ClusterRecord, Query, Reply};
 use core_cluster::api::{ClusterDescription, LocalKind};
 use core_flow::{decode_call, failures, members_of, CallReply, CallResult};
-use core_keyspace::read_reply;
+use core_keyspace::{read_reply, read_versioned_reply};
 use core_placement::Rule;
 
 impl Routing {
@@ -64,7 +64,7 @@ impl Routing {
 
     fn shape_response(&self, core: &CoreContext, shape: Shape, operation: &Operation, result: CallResult) -> Response {
         match shape {
-            Shape::Metadata | Shape::Redis => backend_response(shape, operation.is_write(), result),
+            Shape::Metadata | Shape::Redis | Shape::Versioned => backend_response(shape, operation, result),
             Shape::Describe => match result? {
                 CallReply::Described(description) => {
                     let result = ActionResult::Cluster(self.description_info(core, &description));
@@ -245,17 +245,21 @@ fn engine_warning(description: &ClusterDescription) -> Option<String> {
     (stale > 0).then(|| format!("{stale} of {members} replicas are still to be recreated in engine {engine}"))
 }
 
-fn backend_response(shape: Shape, is_write: bool, result: CallResult) -> Response {
+fn backend_response(shape: Shape, operation: &Operation, result: CallResult) -> Response {
     let (reply, at, level) = match result? {
         CallReply::Backend { reply, at, level } => (reply, at, level),
         _ => return Err(failures::internal("an operation was answered without a reply")),
     };
     // Hopeful and eventual writes are acknowledged before they are applied: there is no reply yet.
-    let early = is_write && matches!(level, Level::Write(_)) && reply.is_empty();
+    let early = operation.is_write() && matches!(level, Level::Write(_)) && reply.is_empty();
     let result = match shape {
         _ if early => Ok(ActionResult::Done),
         Shape::Redis => core_backends::decode_reply::<RedisReply>(reply).map(|reply| ActionResult::Redis { reply }),
-        _ => read_reply(reply),
+        Shape::Versioned => core_backends::decode_reply(reply).map(|reply| ActionResult::Versioned(Box::new(reply))),
+        _ => match operation.keys().filter(|_| operation.backend() == Some(BackendKind::Versioned)) {
+            Some(work) => read_versioned_reply(&work.action, reply),
+            None => read_reply(reply),
+        },
     };
     match result {
         Ok(result) => Ok(Answer { result, at: Some(at), level: Some(level), cluster: None }),

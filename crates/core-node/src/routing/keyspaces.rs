@@ -15,7 +15,7 @@ use crate::routing::operation::{
 use crate::routing::resolve::{reference_read, RESOLVE_TIMEOUT};
 use crate::routing::{ClientWork, Routing, RoutingEvent};
 use crate::timers::TimerKey;
-use base_types::action::{Action, Failure, Request};
+use base_types::action::{Action, Failure, KeyspaceKind, Request};
 use base_types::{ErrorCode, ErrorKind, Refusal, Tick, Ticket};
 use bytes::Bytes;
 use core::time::Duration;
@@ -70,7 +70,7 @@ impl KeyspaceTable {
     fn locate(&mut self, routes: &mut RouteCache, work: &mut KeyspaceWork) -> Located {
         let usable = |map: &&KeyspaceMap| work.avoid.is_none_or(|avoid| map.version > avoid);
         let Some(map) = self.maps.get(&work.keyspace).filter(usable) else { return Located::Unknown };
-        if matches!(work.action, Action::KvScan { .. }) {
+        if matches!(work.action, Action::KvScan { .. }) && map.kind() == KeyspaceKind::Plain {
             return Located::Scan;
         }
         let routed = match map.route(&work.action) {
@@ -93,7 +93,7 @@ impl KeyspaceTable {
             Some((name, _)) => name.clone(),
             None => Arc::new(routed.cluster.clone()),
         };
-        Located::At(Target { name, kind: work.kind(routed.payload) })
+        Located::At(Target { name, kind: work.kind(routed.backend, routed.payload) })
     }
 }
 

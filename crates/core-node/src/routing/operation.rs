@@ -86,10 +86,12 @@ pub enum RegistryWork {
 /// What a client's answer is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
-    /// A reply of the `metadata` backend.
+    /// A reply to an action on keys, of the `metadata` backend or of the one that the keyspace has.
     Metadata,
     /// A reply of the `redis` backend.
     Redis,
+    /// A reply of the `versioned` backend.
+    Versioned,
     /// A leader's description.
     Describe,
     /// What a verification found.
@@ -134,9 +136,8 @@ pub struct KeyspaceWork {
 }
 
 impl KeyspaceWork {
-    /// What its cluster's `metadata` backend is asked.
-    pub fn kind(&self, payload: Payload) -> LocalKind {
-        let backend = BackendKind::Metadata;
+    /// What a backend of its cluster is asked.
+    pub fn kind(&self, backend: BackendKind, payload: Payload) -> LocalKind {
         match payload {
             Payload::Write(command) => {
                 let (consistency, request_id) = (self.consistency, self.request_id);
@@ -274,6 +275,14 @@ impl Operation {
         match &mut self.goal {
             Goal::Call(_) => None,
             Goal::Keys { work, .. } => Some(work),
+        }
+    }
+
+    /// The backend that is asked.
+    pub fn backend(&self) -> Option<BackendKind> {
+        match self.kind()? {
+            LocalKind::Write { backend, .. } | LocalKind::Read { backend, .. } => Some(*backend),
+            _ => None,
         }
     }
 

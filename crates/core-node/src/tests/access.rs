@@ -18,6 +18,7 @@ fn world(lanes: u16) -> World {
     world.done(
         1,
         Action::CreateKeyspace {
+            kind: base_types::action::KeyspaceKind::Plain,
             keyspace: "a".into(),
             partitioning: base_types::action::Partitioning::Range,
             partitions: 4,

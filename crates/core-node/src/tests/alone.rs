@@ -9,6 +9,7 @@ const FIVE_MINUTES_MS: u64 = 300_000;
 
 pub fn keyspace(name: &str, partitioning: Partitioning) -> Action {
     Action::CreateKeyspace {
+        kind: base_types::action::KeyspaceKind::Plain,
         keyspace: name.into(),
         partitioning,
         partitions: 4,

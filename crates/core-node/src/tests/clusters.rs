@@ -127,6 +127,7 @@ fn create_keyspace(world: &mut World, partitioning: Partitioning) -> KvTarget {
     world.done(
         1,
         Action::CreateKeyspace {
+            kind: base_types::action::KeyspaceKind::Plain,
             keyspace: "default".into(),
             partitioning,
             partitions: 8,
@@ -184,6 +185,7 @@ fn a_batch_asked_again_after_its_keys_have_parted_is_found_done() {
     world.done(
         1,
         Action::CreateKeyspace {
+            kind: base_types::action::KeyspaceKind::Plain,
             keyspace: "default".into(),
             partitions: 8,
             clusters: 1,

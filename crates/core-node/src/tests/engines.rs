@@ -125,6 +125,7 @@ fn a_move_outlives_the_death_of_whoever_works_at_it() {
 fn a_keyspace_moves_with_all_its_clusters_and_those_to_come() {
     let mut world = world_of(3);
     let create = Action::CreateKeyspace {
+        kind: base_types::action::KeyspaceKind::Plain,
         keyspace: "k".into(),
         partitioning: base_types::action::Partitioning::Hash,
         partitions: 8,

@@ -184,6 +184,7 @@ fn an_unknown_engine_is_refused_with_those_there_are() {
     let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);
     world.ready();
     let create = |rule: &str, engine: Option<&str>| Action::CreateKeyspace {
+        kind: base_types::action::KeyspaceKind::Plain,
         keyspace: "k".into(),
         partitioning: Partitioning::Hash,
         partitions: 1,

@@ -24,6 +24,7 @@ fn name() -> Arc<ClusterName> {
 
 fn keyspace() -> KeyspaceInfo {
     KeyspaceInfo {
+        kind: base_types::action::KeyspaceKind::Plain,
         name: "users".into(),
         partitioning: Partitioning::Range,
         partitions: 3,

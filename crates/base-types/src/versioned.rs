@@ -1,17 +1,24 @@
 //! Commands, queries and replies of the `versioned` backend, with their byte forms (docs/formats/backend-versioned.md).
 //!
+//! ```text
+//!   VersionedCall::Change(Command) ──▶ Reply        VersionedCall::Ask(Query) ──▶ Reply
+//! ```
 //! Always: transactions nest at most [`NESTING_MAX`] deep, which the decoder checks before it descends; everything else is bounded by
 //! the bytes that are there.
-//! Not here: what a command does (`commit.rs`, `lease.rs`, `history.rs`), rows of the space (`rows.rs`).
+//! Not here: what a command does, rows of the space (`versioned/` in core-backends).
 
-use crate::wire::{encode_by_wire, wire_enum, wire_struct, Wire};
-use base_types::codec::{DecodeError, Reader, Writer};
+#![allow(missing_docs)] // Fields whose names say all there is; docs/formats/backend-versioned.md has each.
+
+use crate::codec::{DecodeError, Reader, Writer};
+use crate::wire::Wire;
+use crate::{encode_by_wire, wire_enum, wire_struct};
+use alloc::vec::Vec;
 use bytes::Bytes;
 
 /// How deep transactions lie in each other; the outermost is the first.
 pub const NESTING_MAX: usize = 8;
 /// The most operations of a commit, and the most conditions, both branches of every nested transaction included.
-pub const COMMIT_OPERATIONS_MAX: usize = base_types::BATCH_OPERATIONS_MAX;
+pub const COMMIT_OPERATIONS_MAX: usize = crate::BATCH_OPERATIONS_MAX;
 /// The most keys that one commit changes.
 pub const COMMIT_CHANGES_MAX: usize = 10_000;
 /// The most bytes of former and new values that one commit moves.
@@ -21,9 +28,9 @@ pub const COMMIT_VISITS_MAX: u32 = 20_000;
 /// The most rows that one query looks at; its page ends there.
 pub const QUERY_VISITS_MAX: u32 = 20_000;
 /// The bytes after which a page ends, and the most that the results of a commit have.
-pub const PAGE_BYTES_MAX: usize = base_types::SCAN_PAGE_BYTES_MAX;
+pub const PAGE_BYTES_MAX: usize = crate::SCAN_PAGE_BYTES_MAX;
 /// The most rows of a page.
-pub const PAGE_ROWS_MAX: u32 = base_types::SCAN_LIMIT_MAX;
+pub const PAGE_ROWS_MAX: u32 = crate::SCAN_LIMIT_MAX;
 /// The most pins at a time.
 pub const PINS_MAX: u64 = 64;
 /// The longest that a pin is kept without being renewed.
@@ -447,3 +454,45 @@ impl Wire for Committed {
 
 encode_by_wire!(Transaction);
 encode_by_wire!(Committed);
+
+/// What a client asks of a `versioned` backend.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum VersionedCall {
+    /// To change something, or to renew it.
+    Change(Command),
+    /// To know something.
+    Ask(Query),
+}
+
+impl VersionedCall {
+    /// The call's name in the HTTP JSON API.
+    pub fn name(&self) -> &'static str {
+        match self {
+            VersionedCall::Change(command) => match command {
+                Command::Commit { .. } => "KvTransaction",
+                Command::Compact { .. } => "KvCompact",
+                Command::Collect { .. } => "KvCollect",
+                Command::Pin { .. } => "KvPin",
+                Command::Unpin { .. } => "KvUnpin",
+                Command::LeaseGrant { .. } => "KvLeaseGrant",
+                Command::LeaseKeepAlive { .. } => "KvLeaseKeepAlive",
+                Command::LeaseRevoke { .. } => "KvLeaseRevoke",
+                Command::LeaseExpire { .. } => "KvLeaseExpire",
+                Command::Close { .. } => "KvClose",
+            },
+            VersionedCall::Ask(query) => match query {
+                Query::Read { .. } => "KvRead",
+                Query::Changes { .. } => "KvHistory",
+                Query::Describe => "KvDescribe",
+                Query::Lease { .. } => "KvLease",
+                Query::Leases { .. } => "KvLeases",
+                Query::StampAt { .. } => "KvStampAt",
+            },
+        }
+    }
+
+    /// Whether it changes nothing.
+    pub fn read_only(&self) -> bool {
+        matches!(self, VersionedCall::Ask(_))
+    }
+}

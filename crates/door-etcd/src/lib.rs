@@ -1,0 +1,9 @@
+//! The etcd v3 API: gRPC services and their JSON gateway, translated to commands and queries of the `versioned` backend.
+//!
+//! ```text
+//!   etcdctl, any etcd client ─▶ hyper, tonic (edge-node) ─▶ this crate ─▶ Store ─▶ the node's cores (edge-node)
+//! ```
+//! Always: nothing is decided here: a transaction is one command, and what it means is the backend's to say.
+//! Not here: sockets, TLS, who may come in (edge-node); what a commit does (core-backends, versioned/).
+
+pub mod store;
