@@ -117,15 +117,16 @@ fn versioned<'a, E>(
     check: &mut dyn FnMut(Need<'a>) -> Result<(), E>,
 ) -> Result<(), E> {
     use Verb::{Configure, Inspect, Write};
-    let mut whole = |verb: Verb| check(Need { verb, target: kv(target, Keys::ALL) });
+    let mut need = |verb: Verb, keys: Keys<'a>| check(Need { verb, target: kv(target, keys) });
+    let mut whole = |verb: Verb| need(verb, Keys::ALL);
     match call {
         VersionedCall::Change(command) => match command {
             Command::Commit { transaction } => transaction_needs(target, transaction, check),
-            Command::LeaseGrant { .. }
-            | Command::LeaseKeepAlive { .. }
-            | Command::LeaseExpire { .. }
-            | Command::Pin { .. }
-            | Command::Unpin { .. } => whole(Write),
+            // No key is touched: puts that attach one need what puts need.
+            Command::LeaseGrant { .. } | Command::LeaseKeepAlive { .. } | Command::LeaseExpire { .. } => {
+                need(Write, Keys::Any)
+            }
+            Command::Pin { .. } | Command::Unpin { .. } => whole(Write),
             // Deletes the keys that are attached, whichever they are.
             Command::LeaseRevoke { .. } => {
                 whole(Write)?;

@@ -82,6 +82,8 @@ enum Name {
 pub enum Keys<'a> {
     /// One key.
     One(&'a [u8]),
+    /// No key of its own: who may do it to any key may do it (to grant a lease, which keys are attached to later).
+    Any,
     /// Those that begin with `prefix`, from `from` (inclusive) to `end` (exclusive; `None`: to the last one).
     Range {
         /// What they begin with.
@@ -131,6 +133,7 @@ impl fmt::Display for Target<'_> {
         write!(f, "{}/{}", self.kind.as_str(), self.name.unwrap_or("*"))?;
         match self.keys {
             Keys::One(key) => write!(f, "/{}", shown(key)),
+            Keys::Any => f.write_str(" (any key)"),
             Keys::Range { prefix: b"", from: b"", .. } => Ok(()),
             Keys::Range { prefix: b"", from, .. } => write!(f, " from {} on", shown(from)),
             Keys::Range { prefix, .. } => write!(f, "/{}…", shown(prefix)),
@@ -218,6 +221,7 @@ impl Pattern {
         }
         match keys {
             Keys::One(key) => key.starts_with(&self.prefix),
+            Keys::Any => true,
             Keys::Range { prefix, .. } if prefix.starts_with(&self.prefix) => true,
             Keys::Range { from, end, .. } => {
                 let ends_inside = match (end, successor(&self.prefix)) {

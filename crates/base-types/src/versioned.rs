@@ -146,6 +146,21 @@ wire_struct! {
     }
 }
 
+impl Read {
+    /// The newest rows of all keys.
+    pub fn all() -> Read {
+        Read {
+            span: Span::From { start: Bytes::new() },
+            at: 0,
+            limit: 0,
+            keys_only: false,
+            count: false,
+            count_only: false,
+            filter: Filter::default(),
+        }
+    }
+}
+
 /// A step of a transaction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs)] // Each variant explains its fields.

@@ -28,7 +28,7 @@ pub fn versioned_payload(action: &Action) -> Result<Payload, Refusal> {
         Action::Versioned { call, .. } => return call_payload(call),
         Action::KvGet { key, .. } => {
             check_pair(key, None)?;
-            let read = Read { span: Span::One { key: key.clone() }, ..whole_read() };
+            let read = Read { span: Span::One { key: key.clone() }, ..Read::all() };
             return Ok(Payload::Read(Query::Read { read, pin: 0 }.to_bytes()));
         }
         Action::KvPut { key, value, .. } => plainly(vec![put(key, value)?]),
@@ -102,18 +102,6 @@ fn batch(steps: &[BatchStep]) -> Result<Vec<Operation>, Refusal> {
     Ok(last.into_values().collect())
 }
 
-fn whole_read() -> Read {
-    Read {
-        span: Span::From { start: Bytes::new() },
-        at: 0,
-        limit: 0,
-        keys_only: false,
-        count: false,
-        count_only: false,
-        filter: Default::default(),
-    }
-}
-
 fn scan(request: &ScanRequest) -> Result<Query, Refusal> {
     request.check()?;
     if request.reverse {
@@ -125,7 +113,7 @@ fn scan(request: &ScanRequest) -> Result<Query, Refusal> {
         Some(end) => Span::Range { end: end.max(start.clone()), start },
         None => Span::From { start },
     };
-    let read = Read { span, limit: request.limit, keys_only: request.keys_only, ..whole_read() };
+    let read = Read { span, limit: request.limit, keys_only: request.keys_only, ..Read::all() };
     Ok(Query::Read { read, pin: 0 })
 }
 

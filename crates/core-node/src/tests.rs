@@ -37,6 +37,7 @@ mod recover_zero;
 mod routing;
 mod s3;
 mod sessions;
+mod versioned;
 
 const SEGMENT_BYTES: u64 = 256 << 10;
 const LATENCY: Duration = Duration::from_millis(1);

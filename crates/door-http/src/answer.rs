@@ -22,6 +22,7 @@ const KEYS_ONLY: &str = "KvScan keys_only";
 pub fn answer_name(action: &Action) -> &'static str {
     match action {
         Action::KvScan { keys_only: true, .. } => KEYS_ONLY,
+        Action::Versioned { call, .. } => crate::versioned::answer_name(call),
         other => other.name(),
     }
 }
@@ -109,7 +110,7 @@ fn write_result(action: &str, result: &ActionResult, out: &mut Vec<u8>) {
         ActionResult::Deleted { existed } => field(out, "existed", |out| boolean(*existed, out)),
         ActionResult::Page { entries, next } => write_page(entries, next.as_ref(), action == KEYS_ONLY, out),
         ActionResult::Redis { reply } => field(out, "reply", |out| write_redis(reply, out)),
-        ActionResult::Versioned(_) => {}
+        ActionResult::Versioned(reply) => crate::versioned::write_reply(action, reply, out),
         ActionResult::S3(answer) => crate::s3::write_answer(answer, out),
         ActionResult::Access(answer) => crate::access::write_answer(answer, out),
         ActionResult::Keyspace(info) => field(out, "keyspace", |out| write_keyspace(info, out)),
@@ -394,25 +395,25 @@ fn write_status(info: &StatusInfo, out: &mut Vec<u8>) {
 }
 
 /// Writes `,"name":` and the value.
-fn field(out: &mut Vec<u8>, name: &str, value: impl FnOnce(&mut Vec<u8>)) {
+pub(crate) fn field(out: &mut Vec<u8>, name: &str, value: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(b",\"");
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b"\":");
     value(out);
 }
 
-fn boolean(value: bool, out: &mut Vec<u8>) {
+pub(crate) fn boolean(value: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(if value { b"true" } else { b"false" });
 }
 
-fn optional<T>(value: Option<T>, out: &mut Vec<u8>, write: impl FnOnce(T, &mut Vec<u8>)) {
+pub(crate) fn optional<T>(value: Option<T>, out: &mut Vec<u8>, write: impl FnOnce(T, &mut Vec<u8>)) {
     match value {
         Some(value) => write(value, out),
         None => out.extend_from_slice(b"null"),
     }
 }
 
-fn list<T>(items: &[T], out: &mut Vec<u8>, write: impl Fn(&T, &mut Vec<u8>)) {
+pub(crate) fn list<T>(items: &[T], out: &mut Vec<u8>, write: impl Fn(&T, &mut Vec<u8>)) {
     out.push(b'[');
     for (at, item) in items.iter().enumerate() {
         if at > 0 {

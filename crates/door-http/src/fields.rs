@@ -105,6 +105,15 @@ impl<'a> Fields<'a> {
         self.number(name, least, most)?.ok_or_else(|| self.missing(name))
     }
 
+    /// A boolean, if it is there.
+    pub fn boolean(&mut self, name: &str) -> Result<Option<bool>, Refusal> {
+        match self.take_some(name) {
+            None => Ok(None),
+            Some(Value::Bool(value)) => Ok(Some(value)),
+            Some(other) => Err(self.wrong(name, "true or false", &other)),
+        }
+    }
+
     /// A boolean; false where absent.
     pub fn flag(&mut self, name: &str) -> Result<bool, Refusal> {
         match self.take_some(name) {

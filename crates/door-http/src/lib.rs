@@ -16,11 +16,13 @@ mod json;
 mod plain;
 mod request;
 mod s3;
+mod versioned;
 
 pub use answer::{answer_name, write_response, write_response_into};
 pub use error::{status_of, write_error, HttpError};
 pub use plain::{parse_plain, write_plain, Plain, PlainRoute};
 pub use request::{parse_request, ACTIONS};
+pub use versioned::write_change;
 
 /// What a door takes at most.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,7 +6,7 @@
 use crate::error::HttpError;
 use crate::fields::{near, Fields};
 use crate::json::{self, clip, Value};
-use crate::Limits;
+use crate::{versioned, Limits};
 use base_types::access::{AccessAction, Caller};
 use base_types::action::{Action, BatchStep, KeyspaceKind, KvTarget, Partitioning, ReadAfter, Request};
 use base_types::s3::S3Action;
@@ -30,7 +30,7 @@ pub const COMMON: &[&str] = &["action", "consistency", "read_consistency", "dead
 /// Every action with its own fields.
 pub const ACTIONS: &[(&str, &[&str])] = &[
     ("KvPut", &["keyspace", "cluster", "key", "key_base64", "value", "value_base64"]),
-    ("KvGet", &["keyspace", "cluster", "key", "key_base64", "after"]),
+    ("KvGet", &["keyspace", "cluster", "key", "key_base64", "at", "after"]),
     ("KvDelete", &["keyspace", "cluster", "key", "key_base64"]),
     (
         "KvScan",
@@ -46,6 +46,7 @@ pub const ACTIONS: &[(&str, &[&str])] = &[
             "limit",
             "reverse",
             "keys_only",
+            "at",
             "after",
         ],
     ),
@@ -54,6 +55,38 @@ pub const ACTIONS: &[(&str, &[&str])] = &[
         "KvCompareAndSet",
         &["keyspace", "cluster", "key", "key_base64", "expected", "expected_base64", "value", "value_base64"],
     ),
+    ("KvTransaction", &["keyspace", "cluster", "conditions", "then", "else"]),
+    (
+        "KvHistory",
+        &[
+            "keyspace",
+            "cluster",
+            "key",
+            "key_base64",
+            "prefix",
+            "prefix_base64",
+            "start",
+            "start_base64",
+            "end",
+            "end_base64",
+            "since",
+            "limit",
+            "before",
+            "pin",
+            "after",
+        ],
+    ),
+    ("KvDescribe", &["keyspace", "cluster", "after"]),
+    ("KvStampAt", &["keyspace", "cluster", "time_ms", "after"]),
+    ("KvCompact", &["keyspace", "cluster", "stamp"]),
+    ("KvCollect", &["keyspace", "cluster", "limit"]),
+    ("KvPin", &["keyspace", "cluster", "pin", "stamp", "keep_ms"]),
+    ("KvUnpin", &["keyspace", "cluster", "pin"]),
+    ("KvLeaseGrant", &["keyspace", "cluster", "lease", "ttl_ms"]),
+    ("KvLeaseKeepAlive", &["keyspace", "cluster", "leases"]),
+    ("KvLeaseRevoke", &["keyspace", "cluster", "lease"]),
+    ("KvLease", &["keyspace", "cluster", "lease", "start_after", "start_after_base64", "limit", "after"]),
+    ("KvLeases", &["keyspace", "cluster", "start_after", "limit", "after"]),
     ("CreateKeyspace", &["keyspace", "kind", "partition", "partitions", "clusters", "split_keys", "rule", "engine"]),
     ("DeleteKeyspace", &["keyspace"]),
     ("DescribeKeyspace", &["keyspace"]),
@@ -208,9 +241,19 @@ fn read_after(text: &str) -> Result<ReadAfter, Refusal> {
 fn action(name: &'static str, body: &Bytes, fields: &mut Fields<'_>) -> Result<Action, Refusal> {
     match name {
         "KvPut" => Ok(Action::KvPut { target: target(fields)?, key: key(fields)?, value: value_needed(fields)? }),
-        "KvGet" => Ok(Action::KvGet { target: target(fields)?, key: key(fields)? }),
+        "KvGet" => {
+            let (target, key) = (target(fields)?, key(fields)?);
+            Ok(match fields.number("at", 0, u64::MAX)? {
+                Some(at) => versioned::get_at(target, key, at),
+                None => Action::KvGet { target, key },
+            })
+        }
         "KvDelete" => Ok(Action::KvDelete { target: target(fields)?, key: key(fields)? }),
         "KvScan" => scan(fields),
+        "KvTransaction" | "KvHistory" | "KvDescribe" | "KvStampAt" | "KvCompact" | "KvCollect" | "KvPin"
+        | "KvUnpin" | "KvLeaseGrant" | "KvLeaseKeepAlive" | "KvLeaseRevoke" | "KvLease" | "KvLeases" => {
+            versioned::action(name, body, fields)
+        }
         "KvBatch" => Ok(Action::KvBatch { target: target(fields)?, steps: steps(body, fields)? }),
         "KvCompareAndSet" => Ok(Action::KvCompareAndSet {
             target: target(fields)?,
@@ -334,6 +377,9 @@ fn run(fields: &mut Fields<'_>) -> Result<Option<u64>, Refusal> {
 }
 
 fn scan(fields: &mut Fields<'_>) -> Result<Action, Refusal> {
+    if let Some(at) = fields.number("at", 0, u64::MAX)? {
+        return scan_at(fields, at);
+    }
     Ok(Action::KvScan {
         target: target(fields)?,
         prefix: fields.bytes("prefix", "prefix_base64")?.unwrap_or_default(),
@@ -345,11 +391,25 @@ fn scan(fields: &mut Fields<'_>) -> Result<Action, Refusal> {
     })
 }
 
+/// Of keys as they were at a stamp.
+fn scan_at(fields: &mut Fields<'_>, at: u64) -> Result<Action, Refusal> {
+    let target = target(fields)?;
+    if fields.flag("reverse")? {
+        let message = "a versioned keyspace is not read backwards; leave 'reverse' out";
+        return Err(Refusal::new(ErrorCode::InvalidField, message));
+    }
+    let prefix = fields.bytes("prefix", "prefix_base64")?.unwrap_or_default();
+    let after = fields.bytes("start_after", "start_after_base64")?;
+    let end = fields.bytes("end", "end_base64")?;
+    let span = versioned::span_of(prefix, after, end);
+    Ok(versioned::scan_at(target, span, at, limit(fields)?, fields.flag("keys_only")?))
+}
+
 fn limit(fields: &mut Fields<'_>) -> Result<u32, Refusal> {
     Ok(fields.number("limit", 1, u64::from(SCAN_LIMIT_MAX))?.map_or(SCAN_LIMIT_DEFAULT, |limit| limit as u32))
 }
 
-fn target(fields: &mut Fields<'_>) -> Result<KvTarget, Refusal> {
+pub(crate) fn target(fields: &mut Fields<'_>) -> Result<KvTarget, Refusal> {
     match (fields.text("keyspace")?, fields.cluster("cluster")?) {
         (Some(_), Some(_)) => {
             Err(Refusal::new(ErrorCode::InvalidField, "both 'keyspace' and 'cluster' are given; give one"))

@@ -43,12 +43,30 @@ fn full_body(name: &str, fields: &[&str]) -> String {
         if matches!(*field, "cluster" | "name") && fields.contains(&"keyspace") {
             continue;
         }
+        // Of several ways to say which keys are meant one is given.
+        if matches!(*field, "prefix" | "start" | "end") && name == "KvHistory" {
+            continue;
+        }
+        // Another action is read where a stamp is given.
+        if *field == "at" {
+            continue;
+        }
         let value = match *field {
             "cluster" | "name" => r#""metadata@x""#,
             "index" | "limit" | "node" | "survivor" | "from" | "to" | "partitions" | "clusters" => "7",
             "run" => r#""00000000000000ff""#,
             "after" => r#""1003.1.7""#,
-            "reverse" | "keys_only" => "true",
+            "lease" | "pin" | "stamp" | "ttl_ms" | "keep_ms" | "time_ms" => "7",
+            "start_after" if name == "KvLeases" => "7",
+            "leases" => "[7,8]",
+            "since" => r#""4.1""#,
+            "conditions" => r#"[{"key":"c","exists":true},{"prefix":"d","version":1}]"#,
+            "then" => r#"[{"op":"put","key":"a","value":"v","previous":true},{"op":"delete","prefix":"b"}]"#,
+            "else" => {
+                r#"[{"op":"read","start":"a","end":"b"},{"op":"transaction","then":[{"op":"delete","key":"n"}]}]"#
+            }
+            "kind" => r#""plain""#,
+            "reverse" | "keys_only" | "before" => "true",
             "partition" => r#""range""#,
             "split_keys" | "command" => r#"["GET","k"]"#,
             "steps" => r#"[{"op":"delete","key":"k"}]"#,
