@@ -136,7 +136,9 @@ fn versioned<'a, E>(
         },
         VersionedCall::Ask(query) => match query {
             Query::Read { read, .. } => read_needs(target, read, check),
-            Query::Changes { span, .. } => check(Need { verb: Verb::Read, target: kv(target, keys_of(span)) }),
+            Query::Changes { span, .. } | Query::Await { span, .. } => {
+                check(Need { verb: Verb::Read, target: kv(target, keys_of(span)) })
+            }
             Query::Lease { .. } | Query::Leases { .. } => whole(Verb::List),
             Query::Describe | Query::StampAt { .. } => whole(Inspect),
         },

@@ -212,6 +212,12 @@ mutants! {
     RefreshMissesDelete = "a range counts as unchanged although a key of it was deleted",
     LeaseKeyDeletedTwice = "a key that was deleted with its lease is deleted once more when it has been put again",
     LeaseKeepsDetached = "a key that was put again without its lease is deleted with it",
+    ParkedReadForgotten = "a read that waits for a change is not looked at when one is applied, only at its end",
+    ParkedReadSkipsChange = "a read that waits for a change goes on after the first commit that comes",
+    LeaderNeverExpires = "no leader proposes the end of leases",
+    LeaseEndsEarly = "leases end up to two seconds before their time",
+    GarbageStays = "no leader proposes the removal of history that was compacted",
+    UpkeepSleeps = "a quiet leader is not woken when a lease ends",
     RenewalForgotten = "a lease ends at the time it had before it was renewed",
     LateStepAsRefused = "work of several steps is answered as not applied, although a step before the refused one was done",
 }

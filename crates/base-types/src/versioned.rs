@@ -345,6 +345,8 @@ wire_enum! {
         5 => Leases { after: u64, limit: u32 },
         /// The last stamp that was committed at this cluster time or before.
         6 => StampAt { time_ms: u64 },
+        /// As `Changes`. Where there is none, the member keeps the read until one is applied, or for some seconds.
+        7 => Await { span: Span, after: Position, limit: u32, before: bool, pin: u64 },
     }
 }
 
@@ -502,6 +504,7 @@ impl VersionedCall {
                 Query::Lease { .. } => "KvLease",
                 Query::Leases { .. } => "KvLeases",
                 Query::StampAt { .. } => "KvStampAt",
+                Query::Await { .. } => "KvWatch",
             },
         }
     }

@@ -63,6 +63,14 @@ pub trait SpaceWrite: SpaceRead {
     fn delete(&mut self, key: Bytes);
 }
 
+/// What a leader proposes by itself, and when: a state machine does nothing without an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upkeep {
+    /// In the cluster's time; one that has passed: now.
+    pub at_ms: u64,
+    pub command: Bytes,
+}
+
 /// Looks up how a request was answered that the cluster remembers.
 pub type Known<'a> = &'a dyn Fn(RequestId) -> Option<Bytes>;
 
@@ -93,6 +101,22 @@ pub(crate) trait Backend: Sync {
     /// What a command is about: asked of every command that is applied, so it is read off the first bytes.
     fn about_of(&self, _command: &Bytes) -> About {
         Part::WHOLE.into()
+    }
+
+    /// Whether a query may wait until there is something to give. Asked of every read, so it looks at the first bytes.
+    fn waits(&self, _query: &Bytes) -> bool {
+        false
+    }
+
+    /// Of a query that waits, and its reply: what is asked after the next change, where the reply gives nothing yet.
+    /// `None`: it is answered.
+    fn next_query(&self, _query: &Bytes, _reply: &Bytes) -> Option<Bytes> {
+        None
+    }
+
+    /// What a leader is to propose next. Asked after each change of the space.
+    fn upkeep(&self, _space: &dyn SpaceRead) -> Result<Option<Upkeep>, EngineError> {
+        Ok(None)
     }
 
     /// Whether what it counts and lists beside its rows is what they are.

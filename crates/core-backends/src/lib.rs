@@ -30,10 +30,10 @@ pub mod testing;
 pub mod versioned;
 mod wire;
 
-pub use contract::{ApplyContext, Keep, SpaceRead, SpaceWrite};
+pub use contract::{ApplyContext, Keep, SpaceRead, SpaceWrite, Upkeep};
 pub use reply::{decode_reply, encode_reply, is_redirect, is_refusal};
 pub use shard::fuzz_keys as fuzz_key_codec;
 pub use table::{
-    about_of, apply, apply_once, check_invariants, memory_asked, memory_brought, parse, query, tell_memory, validate,
-    Parsed,
+    about_of, apply, apply_once, check_invariants, memory_asked, memory_brought, next_query, parse, query, tell_memory,
+    upkeep, validate, waits, Parsed,
 };

@@ -3,7 +3,7 @@
 //! Always: this is the only place that knows all backends; none of them knows another but by name of what it stores.
 //! Not here: what a backend answers (its own room), what the answers mean (`contract.rs`).
 
-use crate::contract::{ApplyContext, Backend, Known, SpaceRead, SpaceWrite};
+use crate::contract::{ApplyContext, Backend, Known, SpaceRead, SpaceWrite, Upkeep};
 use crate::memory::{About, Carried, MemoryAsked, MemoryPage};
 use crate::{allocator, metadata, multipart, redis, reference, shard, shard_reference, versioned};
 use base_engine::EngineError;
@@ -113,6 +113,24 @@ pub fn query(
     query: &Bytes,
 ) -> Result<Bytes, EngineError> {
     backend(kind).query(cluster_time_ms, space, query)
+}
+
+/// Whether a query may wait until there is something to give.
+pub fn waits(kind: BackendKind, query: &Bytes) -> bool {
+    backend(kind).waits(query)
+}
+
+/// Of a query that waits, and its reply: what is asked after the next change. `None`: the reply is its answer.
+pub fn next_query(kind: BackendKind, query: &Bytes, reply: &Bytes) -> Option<Bytes> {
+    backend(kind).next_query(query, reply)
+}
+
+/// What a leader is to propose next, without a client.
+///
+/// # Errors
+/// The engine's damage.
+pub fn upkeep(kind: BackendKind, space: &dyn SpaceRead) -> Result<Option<Upkeep>, EngineError> {
+    backend(kind).upkeep(space)
 }
 
 /// Checks what always holds of the rows in the space of a backend: between commands, and where a few thousand rows can be read.

@@ -10,8 +10,8 @@
 //! Always: a refused command changed nothing; a read at a stamp gives the same on every member and at any time, until it is compacted;
 //! time is the cluster's own.
 //! Requires: a read of the space within `apply` sees what the same command has already written.
-//! Not here: gRPC, sorted answers, watches held open, automatic compaction, the proposal of `LeaseExpire` and `Collect` (the door and
-//! its host). Rows and commands are drawn in docs/formats/backend-versioned.md.
+//! Not here: gRPC, sorted answers, automatic compaction (the door); reads that are kept, the proposal of `LeaseExpire` and
+//! `Collect` (core-cluster). Rows and commands are drawn in docs/formats/backend-versioned.md.
 
 mod commit;
 mod feed;
@@ -24,6 +24,7 @@ mod rows;
 mod stage;
 #[cfg(test)]
 pub(crate) mod tests;
+mod upkeep;
 
 pub use base_types::versioned::{
     Change, Check, Command, Committed, Condition, Filter, Info, LeaseInfo, Operation, Outcome, Page, Pair, Position,
@@ -32,7 +33,7 @@ pub use base_types::versioned::{
     LEASE_TTL_MS_MAX, NESTING_MAX, PAGE_BYTES_MAX, PAGE_ROWS_MAX, PINS_MAX, PIN_KEEP_MS_MAX, QUERY_VISITS_MAX,
 };
 
-use crate::contract::{decode, ApplyContext, Backend, Checked, SpaceRead, SpaceWrite};
+use crate::contract::{decode, ApplyContext, Backend, Checked, SpaceRead, SpaceWrite, Upkeep};
 use crate::reply::encode_reply;
 use base_engine::EngineError;
 use base_types::{ErrorCode, Refusal, KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -84,6 +85,18 @@ impl Backend for Versioned {
         reply_of(parse(command).map_err(Fail::from).and_then(|command| run(at.cluster_time_ms, space, command)))
     }
 
+    fn waits(&self, query: &Bytes) -> bool {
+        feed::waits(query)
+    }
+
+    fn next_query(&self, query: &Bytes, reply: &Bytes) -> Option<Bytes> {
+        feed::next_query(query, reply)
+    }
+
+    fn upkeep(&self, space: &dyn SpaceRead) -> Result<Option<Upkeep>, EngineError> {
+        upkeep::next(space)
+    }
+
     fn check_invariants(&self, space: &dyn SpaceRead) -> Checked {
         invariants::check(space)
     }
@@ -128,7 +141,7 @@ fn answer(now_ms: u64, space: &dyn SpaceRead, query: Query) -> Result<Reply, Fai
             let mut room = Room { visits: QUERY_VISITS_MAX, bytes: PAGE_BYTES_MAX };
             Ok(Reply::Page { stamp, page: page::read(space, &read, when, &mut room)? })
         }
-        Query::Changes { span, after, limit, before, pin } => {
+        Query::Changes { span, after, limit, before, pin } | Query::Await { span, after, limit, before, pin } => {
             feed::page(space, &meta, now_ms, &feed::Asked { span: &span, after, limit, before, pin })
         }
         Query::Describe => {
@@ -175,7 +188,7 @@ fn check(command: &Command) -> Result<(), Refusal> {
 fn check_query(query: &Query) -> Result<(), Refusal> {
     match query {
         Query::Read { read, .. } => check_read(read),
-        Query::Changes { span, limit, .. } => {
+        Query::Changes { span, limit, .. } | Query::Await { span, limit, .. } => {
             check_span(span)?;
             check_most("limit of changes", *limit, PAGE_ROWS_MAX)
         }

@@ -25,8 +25,10 @@ use crate::meta::STATE_TOMBSTONES;
 use crate::meta::{ReplicaRecord, FIRST_INDEX, FIRST_TERM, MEMBERS_MAX, STATE_REPLICA};
 use crate::replica::apply::flush_engine;
 use crate::replica::invariants;
+use crate::replica::parked;
 use crate::replica::reads::{Asker, WaitingRead};
 use crate::replica::snapshot::Piece;
+use crate::replica::upkeep;
 use crate::replica::writes::Write;
 use crate::replica::Replica;
 use crate::storage::engine_jobs::ENGINE_JOBS_MAX;
@@ -65,6 +67,8 @@ pub struct Lane {
     dirty: BTreeSet<ClusterId>,
     /// The same by age. An entry whose replica is dirty since another time counts no more.
     dirty_order: BTreeSet<(Tick, ClusterId)>,
+    /// When replicas are to be looked at, awake or not (`Replica::alarm`).
+    alarms: BTreeSet<(Tick, ClusterId)>,
     next_tick: Tick,
     /// Ticks so far.
     ticks: usize,
@@ -187,6 +191,8 @@ impl Lane {
     fn remove(&mut self, _now: Tick, cluster: ClusterId) {
         let Some(mut replica) = self.replicas.remove(&cluster) else { return };
         replica.lose_leadership(&mut self.context);
+        parked::fail(&mut replica, &mut self.context);
+        self.alarms.remove(&(replica.alarm, cluster));
         replica.drop_admin(&mut self.context);
         replica.drop_incoming(&mut self.context);
         if !planted(Mutant::RemovedOverlayCounted) {
@@ -266,9 +272,9 @@ impl Lane {
             self.dirty_set.insert(cluster);
         } else {
             self.wake(now, cluster);
+            self.replicas.get_mut(&cluster).into_iter().for_each(|replica| replica.idle_ticks = 0);
         }
         let replica = self.replicas.get_mut(&cluster).expect("looked up above");
-        replica.idle_ticks = 0;
         let context = &mut self.context;
         match kind {
             LocalKind::Write { backend, command, consistency, request_id, cluster_time_ms } => {
@@ -567,6 +573,7 @@ impl Lane {
         self.context.fail_storage(format!("log: {message}"));
         for replica in self.replicas.values_mut() {
             replica.lose_leadership(&mut self.context);
+            parked::fail(replica, &mut self.context);
         }
     }
 
@@ -638,6 +645,29 @@ impl Lane {
         if self.awake.is_empty() {
             self.next_tick = Tick::NEVER;
         }
+        self.ring_alarms(now);
+    }
+
+    /// Looks at replicas whose alarm has come; a quiet leader with something to propose wakes up.
+    fn ring_alarms(&mut self, now: Tick) {
+        while let Some((_, cluster)) = self.alarms.first().copied().filter(|(at, _)| *at <= now) {
+            self.alarms.pop_first();
+            let Some(replica) = self.replicas.get_mut(&cluster) else { continue };
+            replica.alarm = Tick::NEVER;
+            self.dirty_set.insert(cluster);
+            if upkeep::is_due(replica, now) {
+                self.wake(now, cluster);
+            }
+        }
+    }
+
+    fn set_alarm(&mut self, cluster: ClusterId, at: Tick) {
+        let Some(replica) = self.replicas.get_mut(&cluster).filter(|replica| replica.alarm != at) else { return };
+        let before = std::mem::replace(&mut replica.alarm, at);
+        self.alarms.remove(&(before, cluster));
+        if at != Tick::NEVER {
+            self.alarms.insert((at, cluster));
+        }
     }
 
     /// Looks at the log's write that is under way, if one is.
@@ -688,7 +718,8 @@ impl Lane {
             replica.tick_verification(context, now);
             replica.forget_before_quiet(context, now);
             replica.tick_tail(context, self.ticks);
-            let busy = replica.is_busy();
+            let due = upkeep::is_due(replica, now);
+            let busy = due || replica.is_busy();
             replica.idle_ticks = if busy { 0 } else { replica.idle_ticks.saturating_add(1) };
             // What a tick has made dirty would miss the flush that it asks for.
             let news = replica.flushes.dirty_since().is_some_and(|since| !self.dirty_order.contains(&(since, cluster)));
@@ -706,7 +737,7 @@ impl Lane {
         }
         // What it waits for may have begun since the last tick counted it as idle, and without ticks nothing of it ends
         // (a snapshot whose last acknowledgement was lost: simulator, 6086).
-        if replica.is_busy() {
+        if replica.is_busy() || upkeep::is_due(replica, now) {
             return;
         }
         let Some(group) = replica.group.as_ref() else { return };
@@ -767,6 +798,7 @@ impl Lane {
         // Behind the turn's heartbeats, or these would wake whom it has put to sleep.
         Lane::maybe_quiesce(&mut self.context, now, replica, &mut self.awake);
         replica.hibernate(&self.context);
+        let alarm = if processed { replica.next_alarm(now) } else { Tick::NEVER };
         let bytes = replica.overlay.bytes();
         let total = &mut self.context.statistics.overlay_bytes;
         *total = *total + bytes - replica.counted_bytes;
@@ -782,8 +814,10 @@ impl Lane {
             return self.remove(now, cluster);
         }
         invariants::after_turn(replica, &mut self.context);
+        let undecided = replica.mending.is_some() || replica.is_undecided();
+        self.set_alarm(cluster, alarm);
         // What an eventual read of a quiet one has met: it is mended by ticks.
-        if (replica.mending.is_some() || replica.is_undecided()) && !self.awake.contains(&cluster) {
+        if undecided && !self.awake.contains(&cluster) {
             self.wake(now, cluster);
         }
     }
@@ -846,7 +880,8 @@ impl Lane {
         let flush = if self.context.jobs.is_any_flushing() { Tick::NEVER } else { flush };
         let log = self.context.log.borrow().next_wake();
         let log = log.min(self.context.stall.next_look(Duration::from_millis(self.context.config.tick_ms)));
-        self.next_tick.min(flush).min(log).min(self.context.jobs.next_wake()).min(self.scrub.next_wake())
+        let alarm = self.alarms.first().map_or(Tick::NEVER, |(at, _)| *at);
+        self.next_tick.min(flush).min(log).min(alarm).min(self.context.jobs.next_wake()).min(self.scrub.next_wake())
     }
 
     /// Whether an engine found no room for a flush.

@@ -7,7 +7,7 @@
 //! Always: a proposed write is in `proposed` until its entry is applied or leadership is lost (`invariants.rs`; mutants
 //! `AnsweredWritesCounted`, `AbsoluteWaitsKept`). Messages that promise something wait in `LaneContext::awaiting_sync`
 //! (mutants `AckBeforeSync`, `VoteNotPersisted`).
-//! Not here: clients' writes (writes.rs), applying (apply.rs), reads (reads.rs), members (admin.rs), snapshots (snapshot.rs),
+//! Not here: clients' writes (writes.rs), applying (apply.rs), reads (reads.rs, parked.rs), a leader's own entries (upkeep.rs), members (admin.rs), snapshots (snapshot.rs),
 //! writes that wait for a bucket (archive_ack.rs), what members say to each other (exchange.rs), what the replicas of a lane
 //! share (lane.rs).
 
@@ -24,10 +24,12 @@ pub mod invariants;
 mod leader_handoff;
 pub mod life;
 pub mod log_repair;
+pub mod parked;
 pub mod quarantine;
 pub mod reads;
 pub mod request_ids;
 pub mod snapshot;
+pub mod upkeep;
 pub mod value_repair;
 pub mod verify;
 pub mod writes;
@@ -43,10 +45,12 @@ use crate::replica::commit_time::CommitTime;
 use crate::replica::flush::Flushes;
 use crate::replica::leader_handoff::Handoff;
 use crate::replica::log_repair::LogRepair;
+use crate::replica::parked::Parked;
 use crate::replica::quarantine::{contained, Quarantine};
 use crate::replica::reads::Reads;
 use crate::replica::request_ids::RequestIds;
 use crate::replica::snapshot::Snapshots;
+use crate::replica::upkeep::Upkeep;
 use crate::replica::value_repair::ValueRepair;
 use crate::replica::verify::Verification;
 use crate::replica::writes::{AbsoluteWait, Proposed, StagedWrite, PENDING_WRITES_MAX};
@@ -98,6 +102,14 @@ pub struct Replica {
     /// The library had nothing more to hand out, and was asked for nothing since (within a turn).
     drained: bool,
     pub reads: Reads,
+    /// Reads that wait for a change.
+    pub parked: Parked,
+    /// What it proposes by itself, while leading.
+    pub upkeep: Upkeep,
+    /// Spaces that were changed since the turn last looked, a bit for each backend.
+    pub touched: u16,
+    /// When its lane is to look at it, whether it is awake or not.
+    pub alarm: Tick,
     pub admin: AdminWaits,
     pub snapshots: Snapshots,
     pub repair: Option<Box<LogRepair>>,
@@ -278,6 +290,10 @@ impl Replica {
             tails: ArchiveAcks::default(),
             drained: false,
             reads: Reads::default(),
+            parked: Parked::default(),
+            upkeep: Upkeep::default(),
+            touched: 0,
+            alarm: Tick::NEVER,
             admin: AdminWaits::default(),
             snapshots: Snapshots::default(),
             repair: None,
@@ -385,6 +401,7 @@ impl Replica {
 
     /// It keeps its log and its rows, and does nothing with them.
     pub fn stay_ended(&mut self, lane: &mut LaneContext) {
+        parked::fail(self, lane);
         self.group = None;
         (self.repair, self.mending, self.quarantine) = (None, None, None);
         self.verification.stop_walk();
@@ -481,6 +498,7 @@ impl Replica {
     /// The replica is given up: it stops voting, acknowledging and answering, and asks to be replaced.
     pub fn damage(&mut self, lane: &mut LaneContext, message: String) {
         self.lose_leadership(lane);
+        parked::fail(self, lane);
         self.group = None;
         self.late.clear();
         self.holds_back = false;
@@ -541,8 +559,10 @@ impl Replica {
     pub fn process(&mut self, lane: &mut LaneContext, now: Tick) {
         self.apply_late(lane, now);
         self.take_readies(lane, now);
+        self.look_at_changes(lane, now);
         let proposes = !self.staged.is_empty();
         self.propose_staged(lane, now);
+        upkeep::on_proposed(self);
         // What reads and proposals have the library say leaves with this turn.
         if self.advance_reads(lane, now) || proposes {
             self.take_readies(lane, now);
@@ -550,9 +570,23 @@ impl Replica {
             self.drained &= !asked;
         }
         self.complete_absolute(lane, now);
+        self.look_at_changes(lane, now);
         self.advance_admin(lane, now);
         self.mend_what_was_seen(lane, now);
         self.tell_changes(lane);
+    }
+
+    /// What this turn has applied: for reads that wait for it, and for what it makes due.
+    fn look_at_changes(&mut self, lane: &mut LaneContext, now: Tick) {
+        let changed = std::mem::take(&mut self.touched);
+        parked::wake(self, lane, now, changed);
+        self.upkeep.note(changed);
+        upkeep::advance(self, lane, now);
+    }
+
+    /// When its lane is to look at it again, beside its ticks: a quiet one has none.
+    pub fn next_alarm(&self, now: Tick) -> Tick {
+        self.parked.first_end().min(upkeep::next_due(self, now))
     }
 
     /// Heartbeats now: members learn the commit index before the quiet, which they else refuse.
@@ -713,6 +747,7 @@ impl Replica {
             self.time_base = (time, now);
             self.id_base = (id_time, lane.steady);
             self.leading = Some(term);
+            self.upkeep = Upkeep::of_new_leader();
             self.idle_ticks = 0;
         } else if role != Role::Leader && self.leading.is_some() {
             self.lose_leadership(lane);
@@ -739,6 +774,7 @@ impl Replica {
     /// Leadership is gone: what was proposed may still be committed by another leader.
     pub fn lose_leadership(&mut self, lane: &mut LaneContext) {
         self.leading = None;
+        self.upkeep = Upkeep::default();
         self.unsure_until = LogIndex(0);
         self.chain.lose_leadership();
         self.answered.clear();
@@ -840,6 +876,7 @@ impl Replica {
         self.mending.iter().for_each(|mending| mending.sizes(sizes));
         self.verification.sizes(sizes);
         self.reads.sizes(sizes);
+        self.parked.sizes(sizes);
         self.admin.sizes(sizes);
         self.request_ids.sizes(sizes);
     }

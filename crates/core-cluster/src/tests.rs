@@ -22,4 +22,5 @@ mod request_ids;
 mod restore;
 mod value_repair;
 mod verifying;
+mod versioned;
 mod walk;

@@ -2,21 +2,28 @@
 //!
 //! Always: a page gives whole changes in the order of stamp and number, none twice and none left out; `reached` is where the next
 //! page begins. Of a change that was asked for with it, what the key was is that of the stamp before.
+//! A read that waits is given an empty page only when its member has kept it long enough (core-cluster, `parked.rs`): `reached` then
+//! says how far there was nothing.
 //! Not here: who watches, and what is sent (the door).
 
 use super::history::check_since;
 use super::read::{first_after, newest, past};
 use super::rows::{damage, history_key, history_position, Bounds, Head, Meta, Past};
 use super::Fail;
-use super::{Change, Position, Reply, Span, PAGE_BYTES_MAX, PAGE_ROWS_MAX, QUERY_VISITS_MAX};
+use super::{Change, Position, Query, Reply, Span, PAGE_BYTES_MAX, PAGE_ROWS_MAX, QUERY_VISITS_MAX};
 use crate::contract::SpaceRead;
+use crate::reply::decode_reply;
 use base_engine::{Direction, EngineError, KeyRange};
+use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use bytes::Bytes;
 use core::ops::ControlFlow;
 
 /// What a change takes in a page beside its key and values, about.
 const CHANGE_BYTES: usize = 64;
+
+/// The first byte of a query that waits.
+const AWAIT: u8 = 7;
 
 /// What is asked for.
 pub(super) struct Asked<'a> {
@@ -50,6 +57,24 @@ pub(super) fn page(space: &dyn SpaceRead, meta: &Meta, now_ms: u64, asked: &Aske
     let more = reached.is_some();
     let skip = |at: Position| if planted(Mutant::SubRevisionLost) { Position::end_of(at.stamp) } else { at };
     Ok(Reply::Changes { changes, reached: reached.map_or(end, skip), more })
+}
+
+/// Whether a query may wait for a change.
+pub(super) fn waits(query: &Bytes) -> bool {
+    query.first() == Some(&AWAIT)
+}
+
+/// What a read asks once something has changed, if it was given nothing: the same, from where its page ended.
+pub(super) fn next_query(query: &Bytes, reply: &Bytes) -> Option<Bytes> {
+    let Ok(Query::Await { span, limit, before, pin, .. }) = Query::from_bytes(query.clone()) else { return None };
+    match decode_reply::<Reply>(reply.clone()) {
+        Ok(Reply::Changes { changes, reached, more: false }) if changes.is_empty() => {
+            let skipped = u64::from(planted(Mutant::ParkedReadSkipsChange));
+            let after = Position { stamp: reached.stamp.saturating_add(skipped), ..reached };
+            Some(Query::Await { span, after, limit, before, pin }.to_bytes())
+        }
+        _ => None,
+    }
 }
 
 /// Where the changes of a span are, up to `limit` of them; and the last place looked at, if that is not the end.

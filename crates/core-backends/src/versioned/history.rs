@@ -174,6 +174,11 @@ fn pins(space: &dyn SpaceRead) -> Result<Vec<(Bytes, PinRow)>, EngineError> {
     rows.into_iter().map(|(key, row)| Ok((key, PinRow::decode(row)?))).collect()
 }
 
+/// When the pin ends whose time is over first.
+pub(super) fn first_end_of_pin(space: &dyn SpaceRead) -> Result<Option<u64>, EngineError> {
+    Ok(pins(space)?.into_iter().map(|(_, row)| row.until_ms).min())
+}
+
 /// Removes the pins whose time is over; the stamp of the oldest that is left.
 fn drop_expired_pins(space: &mut dyn SpaceWrite, meta: &mut Meta, now_ms: u64) -> Result<Option<u64>, EngineError> {
     if meta.pins == 0 {

@@ -123,6 +123,7 @@ impl Lane {
             awake: BTreeSet::new(),
             dirty: BTreeSet::new(),
             dirty_order: BTreeSet::new(),
+            alarms: BTreeSet::new(),
             next_tick: Tick::NEVER,
             ticks: 0,
             turns: 0,

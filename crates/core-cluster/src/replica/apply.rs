@@ -314,6 +314,7 @@ impl Replica {
             let refusal = Refusal::new(ErrorCode::UnknownBackend, "the command names no backend of this version");
             return Ok(encode_reply::<Done>(&Err(refusal)));
         };
+        self.touched |= 1 << backend as u8;
         let mut space = BackendSpace {
             overlay: &mut self.overlay,
             engine: &*self.engine,
@@ -437,6 +438,7 @@ impl Replica {
         lane.drop_space_later(&self.spec.engine, self.space);
         self.on_space_changed(lane);
         self.space = staging;
+        self.touched = u16::MAX;
         self.blank = false;
         self.meta = meta;
         lane.interner.share_meta(&mut self.meta);

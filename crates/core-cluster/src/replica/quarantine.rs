@@ -17,7 +17,7 @@
 use crate::api::{LocalOutcome, Notice};
 use crate::context::LaneContext;
 use crate::entry::{self, EntryCommand, BACKEND_CLUSTER};
-use crate::replica::Replica;
+use crate::replica::{parked, Replica};
 use crate::wire::Payload;
 use base_engine::EngineError;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
@@ -233,6 +233,7 @@ impl Replica {
         lane.statistics.quarantines += 1;
         lane.output.notices.push(Notice::Quarantined { cluster, name, message });
         self.quarantine = Some(Box::new(Quarantine::new(cause, why, handed)));
+        parked::fail(self, lane);
     }
 
     fn remedy(&self, cause: Cause) -> String {

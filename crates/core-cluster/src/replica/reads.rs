@@ -15,9 +15,10 @@
 use crate::api::LocalOutcome;
 use crate::buggify::Point;
 use crate::context::LaneContext;
-use crate::replica::Replica;
+use crate::replica::{parked, Replica};
 use crate::storage::overlay::BackendView;
 use crate::wire::Payload;
+use base_engine::EngineError;
 use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
 use base_types::{BackendKind, ErrorCode, LogIndex, NodeId, ReadConsistency, Refusal, ReplicaId, Term, Tick, Ticket};
@@ -110,7 +111,7 @@ impl Reads {
 
 impl WaitingRead {
     /// Completes a client's read; a node repeats its question.
-    fn complete(&self, lane: &mut LaneContext, outcome: LocalOutcome) {
+    pub fn complete(&self, lane: &mut LaneContext, outcome: LocalOutcome) {
         if let Asker::Client(ticket) = self.asker {
             lane.complete(ticket, outcome);
         }
@@ -288,23 +289,44 @@ impl Replica {
         may_ask
     }
 
-    pub fn answer_read(&self, lane: &mut LaneContext, now: Tick, read: WaitingRead, level: ReadConsistency) {
+    fn answer_read(&mut self, lane: &mut LaneContext, now: Tick, read: WaitingRead, level: ReadConsistency) {
         if let Asker::Node { node, life } = read.asker {
             return self.tell_floor(lane, node, life);
         }
+        let answer = self.read_now(now, &read);
+        let read = match &answer {
+            Ok(reply) => parked::park(self, now, read, level, reply),
+            Err(_) => Some(read),
+        };
+        if let Some(read) = read {
+            self.complete_read(lane, now, &read, level, answer);
+        }
+    }
+
+    /// What a read gives, from what is applied.
+    pub fn read_now(&self, now: Tick, read: &WaitingRead) -> Result<Bytes, EngineError> {
         let space = BackendView { view: self.view(), backend: read.backend as u8 };
-        let time = self.cluster_time(now);
-        let answer = match core_backends::memory_asked(read.backend, &read.query) {
+        match core_backends::memory_asked(read.backend, &read.query) {
             Some(asked) => {
                 let page = self.request_ids.carried(asked, self.meta.id_time_ms, self.meta.applied);
                 Ok(core_backends::tell_memory(read.backend, page))
             }
-            None => core_backends::query(read.backend, time, &space, &read.query),
-        };
+            None => core_backends::query(read.backend, self.cluster_time(now), &space, &read.query),
+        }
+    }
+
+    pub fn complete_read(
+        &self,
+        lane: &mut LaneContext,
+        now: Tick,
+        read: &WaitingRead,
+        level: ReadConsistency,
+        answer: Result<Bytes, EngineError>,
+    ) {
         let outcome = match answer {
             Ok(reply) => {
                 let at = self.at(self.term(), self.meta.applied, u32::MAX);
-                LocalOutcome::Read { reply, at, level, cluster_time_ms: time }
+                LocalOutcome::Read { reply, at, level, cluster_time_ms: self.cluster_time(now) }
             }
             Err(error) if self.will_be_mended(&error) => self.not_leader(),
             Err(error) => {

@@ -205,11 +205,23 @@ impl World {
     }
 
     fn form(&mut self, members: u64) {
+        self.form_as(members, "metadata@test");
+    }
+
+    fn form_as(&mut self, members: u64, name: &str) {
         for id in 1..=members {
             let now = self.now;
-            assert!(self.lane(id).create_replica(now, spec(id, members)).unwrap());
+            let spec = ReplicaSpec { name: name.parse().unwrap(), ..spec(id, members) };
+            assert!(self.lane(id).create_replica(now, spec).unwrap());
         }
         self.run(1_000);
+    }
+
+    /// A cluster of another name, and so of other backends.
+    pub fn named(nodes: u64, name: &str) -> World {
+        let mut world = World::empty(nodes, 1 << 20);
+        world.form_as(nodes, name);
+        world
     }
 
     /// The same, spaces labelled.

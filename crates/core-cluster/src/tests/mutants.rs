@@ -14,9 +14,9 @@ static PLANTED: Mutex<()> = Mutex::new(());
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_is_noticed() {
     let _alone = PLANTED.lock().unwrap_or_else(|held| held.into_inner());
-    use super::{basics, contradiction, members, quarantine, recovery, request_ids};
+    use super::{basics, contradiction, members, quarantine, recovery, request_ids, versioned};
     use crate::storage::engine_jobs::tests as flush;
-    let here: [(Mutant, fn()); 19] = [
+    let here: [(Mutant, fn()); 25] = [
         (Mutant::HashNeverCompared, contradiction::a_follower_that_applies_otherwise_gives_way),
         (Mutant::HashNeverCompared, contradiction::a_row_that_rots_under_its_seal_is_found_unasked),
         (Mutant::ContradictionIgnored, contradiction::a_member_with_more_than_its_leader_gives_way),
@@ -35,6 +35,12 @@ fn every_planted_bug_is_noticed() {
         (Mutant::LifeOfEntriesForgotten, recovery::ids_of_the_life_before_hold_for_its_entries),
         (Mutant::OldMembersComeBack, recovery::members_of_the_log_s_end_stay_outside),
         (Mutant::EndedDataGivesWay, recovery::ended_data_is_kept_until_it_is_discarded),
+        (Mutant::ParkedReadForgotten, versioned::change_answers_reads_kept_by_every_member),
+        (Mutant::ParkedReadSkipsChange, versioned::first_commit_after_a_read_was_kept_is_given),
+        (Mutant::LeaderNeverExpires, versioned::lease_ends_by_itself_and_not_before_its_time),
+        (Mutant::LeaseEndsEarly, versioned::lease_ends_by_itself_and_not_before_its_time),
+        (Mutant::UpkeepSleeps, versioned::lease_of_a_quiet_cluster_ends_in_time),
+        (Mutant::GarbageStays, versioned::garbage_goes_without_commits_and_the_cluster_falls_quiet),
         (Mutant::BlankReplicaVotes, basics::a_blank_replica_of_a_voters_id_elects_nobody),
     ];
     for (mutant, test) in here {

@@ -16,7 +16,7 @@ use base_types::action::{Failure, Level};
 use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterName, ErrorCode, ErrorKind, NodeId, ReadConsistency, Refusal, Tick, Ticket, WriteConsistency};
 use core::time::Duration;
-use core_cluster::api::{AdminCommand, Completion, LocalKind, LocalOperation, LocalOutcome, Member};
+use core_cluster::api::{AdminCommand, Completion, LocalKind, LocalOperation, LocalOutcome, Member, PARK_MAX};
 use core_flow::{failures, CallReply, CallResult};
 use std::sync::Arc;
 
@@ -171,7 +171,7 @@ impl Routing {
     }
 
     /// How long an attempt may take: two election timeouts, longer after each that got no answer. A write that waits for
-    /// every member, or for a bucket, is not hurried: it ends at its deadline.
+    /// every member, or for a bucket, is not hurried: it ends at its deadline. Nor is a read that waits for a change.
     fn patience(&self, core: &CoreContext, number: u64) -> Duration {
         let Some(operation) = self.operations.get(&number) else { return Duration::ZERO };
         let patient = matches!(
@@ -182,6 +182,11 @@ impl Routing {
             matches!(operation.kind(), Some(LocalKind::Admin(command)) if *command != AdminCommand::Describe);
         if patient || slow_admin {
             return base_types::DEADLINE_MAX;
+        }
+        // Its member keeps it until there is something to give, or for so long.
+        if matches!(operation.kind(), Some(LocalKind::Read { backend, query, .. }) if core_backends::waits(*backend, query))
+        {
+            return PARK_MAX + core.election_timeout();
         }
         core.election_timeout() * (1 << operation.timeouts.min(PATIENCE_DOUBLINGS))
     }

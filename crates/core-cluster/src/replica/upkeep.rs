@@ -1,0 +1,132 @@
+//! What a leader proposes for its backends without a client: the end of leases, the removal of old history.
+//!
+//! ```text
+//!   applied ──▶ looked at ──▶ wanted at a time ──time comes──▶ staged ──▶ an entry ──▶ applied ─▶ …
+//! ```
+//!
+//! What is wanted next is remembered, and looked at again only after its space has changed. A quiet cluster is woken for it by an
+//! alarm of its lane (mutant `UpkeepSleeps`).
+//!
+//! Always: one such entry is under way at a time, at most one a tick. Whether its time has come the entry decides where it is
+//! applied, by the cluster's time: a leader can propose too early or twice, and nothing happens twice. The cluster's time never
+//! runs ahead of the clocks of leaders, also where leaders change (decision 0082).
+//! Not here: what is wanted (core-backends), what is done when it is applied (there, too).
+
+use crate::context::LaneContext;
+use crate::entry::EntryCommand;
+use crate::replica::Replica;
+use crate::storage::overlay::BackendView;
+use base_types::mutant::{planted, Mutant};
+use base_types::{BackendKind, LogIndex, NodeId, RequestId, Tick};
+use core_backends::Upkeep as Wanted;
+use core_raft::Group;
+use std::time::Duration;
+
+/// A bit of a request id that no other entry of a cluster's own sets.
+const ID_BIT: u128 = 1 << 63;
+/// How long such a request id is remembered: nobody repeats it.
+const KEEP_MS: u64 = 1_000;
+
+/// What one leader remembers. Whoever comes to lead begins with nothing.
+#[derive(Default)]
+pub struct Upkeep {
+    /// Spaces that have changed since they were looked at, a bit for each backend.
+    unseen: u16,
+    next: Option<(BackendKind, Wanted)>,
+    /// It is among the writes of this turn.
+    staged: bool,
+    /// It is an entry of the log.
+    under_way: Option<LogIndex>,
+    /// Nothing is proposed before.
+    not_before: Tick,
+}
+
+impl Upkeep {
+    /// Of a new leader: all is to be looked at.
+    pub fn of_new_leader() -> Upkeep {
+        Upkeep { unseen: u16::MAX, ..Upkeep::default() }
+    }
+
+    /// Spaces have changed.
+    pub fn note(&mut self, changed: u16) {
+        self.unseen |= changed;
+    }
+}
+
+/// Looks at what has changed, and stages what is due. With the turn's writes it becomes an entry.
+pub fn advance(replica: &mut Replica, lane: &LaneContext, now: Tick) {
+    let Some(term) = replica.leading else { return };
+    let applied = replica.meta.applied;
+    replica.upkeep.under_way.take_if(|index| *index <= applied);
+    look(replica);
+    let settled = replica.meta.applied_term == term && !replica.group.as_ref().is_some_and(Group::is_transferring);
+    let room = !lane.disk_full && !lane.is_pressed(4);
+    if !settled || !room || !is_due(replica, now) {
+        return;
+    }
+    let Some((backend, wanted)) = replica.upkeep.next.clone() else { return };
+    replica.upkeep.staged = true;
+    replica.upkeep.not_before = now + Duration::from_millis(lane.config.tick_ms);
+    replica.stage_own(EntryCommand {
+        backend: backend as u8,
+        request_id: id(now, lane.config.node),
+        keep_ms: KEEP_MS,
+        command: wanted.command,
+    });
+}
+
+/// The turn's writes have been proposed.
+pub fn on_proposed(replica: &mut Replica) {
+    if std::mem::take(&mut replica.upkeep.staged) {
+        replica.upkeep.under_way = replica.proposed.back().map(|proposed| proposed.index);
+    }
+}
+
+fn id(now: Tick, node: NodeId) -> RequestId {
+    RequestId::own(u128::from(now.0) << 64 | ID_BIT | u128::from(node.0))
+}
+
+/// Finds what is wanted next, where something has changed.
+fn look(replica: &mut Replica) {
+    let unseen = std::mem::take(&mut replica.upkeep.unseen);
+    if unseen == 0 {
+        return;
+    }
+    let mut next: Option<(BackendKind, Wanted)> = None;
+    for backend in BackendKind::ALL.into_iter().filter(|backend| replica.spec.name.has(*backend)) {
+        let space = BackendView { view: replica.view(), backend: backend as u8 };
+        match core_backends::upkeep(backend, &space) {
+            Ok(Some(wanted)) if next.as_ref().is_none_or(|(_, first)| wanted.at_ms < first.at_ms) => {
+                next = Some((backend, wanted));
+            }
+            Ok(_) => {}
+            // It is mended, or the replica replaced; until then each turn looks once more.
+            Err(_) => replica.upkeep.unseen = unseen,
+        }
+    }
+    replica.upkeep.next = next;
+}
+
+/// Whether a leader has something to propose now, and nothing of it is under way.
+pub fn is_due(replica: &Replica, now: Tick) -> bool {
+    let Upkeep { next: Some((_, wanted)), staged: false, under_way: None, .. } = &replica.upkeep else { return false };
+    let hidden =
+        planted(Mutant::LeaderNeverExpires) && wanted.at_ms > 0 || planted(Mutant::GarbageStays) && wanted.at_ms == 0;
+    replica.leading.is_some()
+        && now >= replica.upkeep.not_before
+        && wanted.at_ms <= replica.cluster_time(now)
+        && !hidden
+}
+
+/// When a leader has something to propose that is not due yet.
+pub fn next_due(replica: &Replica, now: Tick) -> Tick {
+    let next = replica.upkeep.next.as_ref().filter(|_| replica.leading.is_some() && !planted(Mutant::UpkeepSleeps));
+    let left_ms = next.map(|(_, wanted)| wanted.at_ms.saturating_sub(replica.time_base.0));
+    let at = left_ms
+        .map_or(Tick::NEVER, |left_ms| Tick(replica.time_base.1 .0.saturating_add(left_ms.saturating_mul(1_000))));
+    if at > now {
+        at
+    } else {
+        Tick::NEVER
+    }
+}
