@@ -32,7 +32,7 @@ const KEEP_MS: u64 = 1_000;
 pub struct Upkeep {
     /// Spaces that have changed since they were looked at, a bit for each backend.
     unseen: u16,
-    next: Option<(BackendKind, Wanted)>,
+    next: Option<Box<(BackendKind, Wanted)>>,
     /// It is among the writes of this turn.
     staged: bool,
     /// It is an entry of the log.
@@ -64,7 +64,7 @@ pub fn advance(replica: &mut Replica, lane: &LaneContext, now: Tick) {
     if !settled || !room || !is_due(replica, now) {
         return;
     }
-    let Some((backend, wanted)) = replica.upkeep.next.clone() else { return };
+    let Some((backend, wanted)) = replica.upkeep.next.as_deref().cloned() else { return };
     replica.upkeep.staged = true;
     replica.upkeep.not_before = now + Duration::from_millis(lane.config.tick_ms);
     replica.stage_own(EntryCommand {
@@ -104,12 +104,13 @@ fn look(replica: &mut Replica) {
             Err(_) => replica.upkeep.unseen = unseen,
         }
     }
-    replica.upkeep.next = next;
+    replica.upkeep.next = next.map(Box::new);
 }
 
 /// Whether a leader has something to propose now, and nothing of it is under way.
 pub fn is_due(replica: &Replica, now: Tick) -> bool {
-    let Upkeep { next: Some((_, wanted)), staged: false, under_way: None, .. } = &replica.upkeep else { return false };
+    let Upkeep { next: Some(next), staged: false, under_way: None, .. } = &replica.upkeep else { return false };
+    let wanted = &next.1;
     let hidden =
         planted(Mutant::LeaderNeverExpires) && wanted.at_ms > 0 || planted(Mutant::GarbageStays) && wanted.at_ms == 0;
     replica.leading.is_some()
@@ -121,7 +122,7 @@ pub fn is_due(replica: &Replica, now: Tick) -> bool {
 /// When a leader has something to propose that is not due yet.
 pub fn next_due(replica: &Replica, now: Tick) -> Tick {
     let next = replica.upkeep.next.as_ref().filter(|_| replica.leading.is_some() && !planted(Mutant::UpkeepSleeps));
-    let left_ms = next.map(|(_, wanted)| wanted.at_ms.saturating_sub(replica.time_base.0));
+    let left_ms = next.map(|next| next.1.at_ms.saturating_sub(replica.time_base.0));
     let at = left_ms
         .map_or(Tick::NEVER, |left_ms| Tick(replica.time_base.1 .0.saturating_add(left_ms.saturating_mul(1_000))));
     if at > now {
