@@ -8,6 +8,7 @@ mod ctl;
 mod dev;
 mod keyspace;
 mod kv;
+mod namespace;
 mod object_store;
 mod s3;
 #[cfg(test)]
@@ -22,6 +23,7 @@ pub use ctl::{CtlCommand, RecoverCommand, UpgradeCommand};
 pub use dev::{DevArguments, NodeArguments};
 pub use keyspace::KeyspaceCommand;
 pub use kv::{ExecArguments, KvCommand, KvCommon, LoadArguments};
+pub use namespace::NamespaceCommand;
 pub use object_store::{AttachArguments, RestoreArguments};
 pub use s3::{AccountCommand, BucketCommand, KeyCommand, S3Command};
 pub use world::{Levels, TlsFiles, World};

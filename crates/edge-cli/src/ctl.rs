@@ -1,6 +1,7 @@
 //! `hive ctl`: the world as an operator sees and changes it.
 
 mod integrity;
+mod namespace;
 mod recover;
 mod s3;
 mod show;
@@ -54,6 +55,7 @@ pub async fn run(command: CtlCommand) -> Result<(), Failure> {
         CtlCommand::Verify { name, world } => integrity::verify(&name, &world).await,
         CtlCommand::Integrity { world } => integrity::show(&world).await,
         CtlCommand::Keyspace(command) => keyspace(command).await,
+        CtlCommand::Namespace(command) => namespace::run(command).await,
         CtlCommand::S3(command) => s3::run(command).await,
         CtlCommand::Bucket(command) => s3::bucket(command).await,
         CtlCommand::Shards { bucket, world } => s3::shards(&bucket, &world).await,

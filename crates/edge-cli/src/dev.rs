@@ -22,13 +22,15 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{signal, Signal, SignalKind};
 
+/// The namespace of etcd clients that pick none.
+const NAMESPACE: &str = "etcd";
 /// How long the world may take until every node is ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(90);
 /// How often a node's readiness and life are looked at.
 const WATCH_PAUSE: Duration = Duration::from_millis(100);
 /// How long a dead node stays dead.
 const RESTART_AFTER: Duration = Duration::from_secs(5);
-/// How long creating the keyspace `default` may take.
+/// How long making a keyspace may take.
 const KEYSPACE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs a world until a signal stops it.
@@ -106,7 +108,8 @@ async fn start(arguments: &DevArguments, plan: &Plan, nodes: &mut [Node]) -> Res
     let token = if plan.secure { Some(root_token(plan).await?) } else { None };
     let options = Options { token: token.as_deref().map(Token::new), ..Options::default() };
     let client = client(plan, &endpoints)?.with_options(options);
-    create_keyspace(&client, plan).await?;
+    create_keyspace(&client, plan, "default").await?;
+    create_keyspace(&client, plan, NAMESPACE).await?;
     plan.keys.make(&client).await?;
     publish(arguments, plan, nodes)?;
     if arguments.json {
@@ -178,22 +181,24 @@ async fn root_token(plan: &Plan) -> Result<String, Failure> {
     }
 }
 
-async fn create_keyspace(client: &Client, plan: &Plan) -> Result<(), Failure> {
+/// The keyspace of the plain routes, or the namespace of the etcd door.
+async fn create_keyspace(client: &Client, plan: &Plan, name: &str) -> Result<(), Failure> {
     let size = plan.places.len().min(5);
-    let body = json!({
-        "action": "CreateKeyspace", "keyspace": "default", "partition": "hash", "partitions": 16, "clusters": 1,
+    let mut body = json!({
+        "action": "CreateKeyspace", "keyspace": name,
         "rule": format!("size={size} location=world failure_domain=chassis"),
         "deadline_ms": KEYSPACE_TIMEOUT.as_millis() as u64,
     });
+    match name {
+        NAMESPACE => body["kind"] = "versioned".into(),
+        _ => body["partitions"] = 16.into(),
+    }
     match client.action(body).await {
         Ok(_) => Ok(()),
         Err(error) if error.code() == Some(ErrorCode::KeyspaceExists) => Ok(()),
         Err(error) => {
             let failure = Failure::from(error);
-            Err(Failure {
-                message: format!("the keyspace 'default' could not be made: {}", failure.message),
-                ..failure
-            })
+            Err(Failure { message: format!("the keyspace '{name}' could not be made: {}", failure.message), ..failure })
         }
     }
 }
@@ -230,7 +235,7 @@ fn ready_json(arguments: &DevArguments, plan: &Plan, nodes: &[Node]) -> Value {
     let node = |(place, node): (&layout::Place, &Node)| {
         json!({
             "id": place.id, "pid": node.pid(), "region": place.region, "az": place.az, "rack": place.rack,
-            "chassis": place.chassis, "http": plan.url(&place.http()), "redis": null, "etcd": null,
+            "chassis": place.chassis, "http": plan.url(&place.http()), "redis": null, "etcd": plan.url(&place.etcd()),
             "s3": plan.url(&place.s3()), "peer": place.peer(), "data": place.directory.join("data"), "log": node.log,
         })
     };
@@ -278,7 +283,7 @@ fn write_whole(file: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> {
 
 fn print_endpoints(plan: &Plan, nodes: &[Node]) {
     println!("world {} is ready; data in {}\n", plan.world, plan.data.display());
-    let mut out = crate::output::table(["NODE", "PROCESS", "PLACE", "HTTP", "S3", "PEERS (mutual TLS)"]);
+    let mut out = crate::output::table(["NODE", "PROCESS", "PLACE", "HTTP", "S3", "ETCD", "PEERS (mutual TLS)"]);
     for (place, node) in plan.places.iter().zip(nodes) {
         let where_is = format!("{} / {} / {}", place.region, place.az, place.chassis);
         out.add_row([
@@ -287,6 +292,7 @@ fn print_endpoints(plan: &Plan, nodes: &[Node]) {
             where_is,
             plan.url(&place.http()),
             plan.url(&place.s3()),
+            plan.url(&place.etcd()),
             place.peer(),
         ]);
     }
@@ -314,6 +320,9 @@ fn print_open(plan: &Plan, program: &str, endpoint: &str) {
     println!("  curl -s http://{first}/metrics | head");
     println!("  {program} ctl status{endpoint}");
     println!("  {program} kv scan{endpoint}");
+    println!("etcd, any node (namespace {NAMESPACE}):");
+    println!("  etcdctl --endpoints {} put hello world", plan.places[0].etcd());
+    println!("  etcdctl --endpoints {} get hello", plan.places[plan.places.len() - 1].etcd());
     println!("S3, any node's gateway (account {}):", s3::ACCOUNT);
     println!(
         "  export AWS_ACCESS_KEY_ID={} AWS_SECRET_ACCESS_KEY={} AWS_DEFAULT_REGION={}",
@@ -335,6 +344,11 @@ fn print_secure(plan: &Plan, program: &str) {
     println!("  {program} user create ann --role \"writer on kv/default/ann/\"");
     println!("  {program} token create ann --expires 30d");
     println!("  curl -s --cacert {ca} -H \"Authorization: Bearer $(cat $HIVE_TOKEN_FILE)\" {first}/ -d '{{\"action\":\"KvPut\",\"key\":\"hello\",\"value\":\"world\"}}'");
+    println!("etcd, any node (namespace {NAMESPACE}):");
+    println!(
+        "  etcdctl --endpoints {} --cacert {ca} --user \"root:$(cat $HIVE_TOKEN_FILE)\" put hello world",
+        plan.url(&plan.places[0].etcd())
+    );
     println!("S3, any node's gateway (account {}):", s3::ACCOUNT);
     println!(
         "  export AWS_ACCESS_KEY_ID={} AWS_SECRET_ACCESS_KEY={} AWS_DEFAULT_REGION={} AWS_CA_BUNDLE={ca}",

@@ -38,18 +38,21 @@ pub struct Room {
     pub http: Arc<Connections>,
     /// Of the S3 door: a flood on one leaves the other's.
     pub s3: Arc<Connections>,
+    /// Of the etcd door.
+    pub etcd: Arc<Connections>,
     /// Kept for operators where the JSON door is full.
     pub operators: Arc<Reserve>,
-    /// Of heads and bodies that are not whole yet, of both doors.
+    /// Of heads and bodies that are not whole yet, of all doors.
     pub unfinished: Arc<Bytes>,
 }
 
 impl Room {
-    /// For as many connections at each of the two doors, and as many bytes.
+    /// For as many connections at each of the three doors, and as many bytes.
     pub fn new(connections_max: usize, unfinished_bytes_max: usize) -> Room {
         Room {
             http: Connections::new(connections_max),
             s3: Connections::new(connections_max),
+            etcd: Connections::new(connections_max),
             operators: Reserve::new(),
             unfinished: Bytes::new(unfinished_bytes_max),
         }
@@ -57,6 +60,6 @@ impl Room {
 
     /// Connections of all doors.
     pub fn open(&self) -> usize {
-        self.http.open() + self.s3.open() + self.operators.open()
+        self.http.open() + self.s3.open() + self.etcd.open() + self.operators.open()
     }
 }

@@ -6,6 +6,7 @@
 //! Not here: the data directory (`data.rs`), what a certificate must say (`tls.rs`).
 
 pub mod check;
+mod etcd;
 mod oidc;
 mod s3;
 pub mod secrets;
@@ -85,6 +86,9 @@ pub struct NodeFile {
     /// The S3 gateway; none where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub s3: Option<S3Section>,
+    /// The etcd door; none where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd: Option<EtcdSection>,
     pub certificates: CertificatesSection,
     /// TLS of the client doors; they speak plain text where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -184,6 +188,36 @@ pub struct S3Section {
     /// What the object store of a URL needs beside it (`aws_endpoint`, `aws_access_key_id`, …).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub data_options: BTreeMap<String, String>,
+}
+
+/// The etcd door.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EtcdSection {
+    /// `ip:port` to listen on.
+    pub listen: String,
+    /// The namespace of clients that name none by their user; `etcd` where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Addresses whose clients are in one namespace, whoever they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<EtcdNamespaceSection>,
+    /// Threads beside the cores'; half as many as those where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<usize>,
+    /// Proxies that begin each connection with a PROXY header (version 2): networks or addresses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proxies: Vec<String>,
+}
+
+/// A namespace with an address of its own.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EtcdNamespaceSection {
+    /// Its name.
+    pub name: String,
+    /// `ip:port` to listen on.
+    pub listen: String,
 }
 
 /// Files in PEM, relative to node.toml.
@@ -462,6 +496,7 @@ pub struct Config {
     pub peer_listen: std::net::SocketAddr,
     pub peer_advertise: String,
     pub s3: Option<S3Config>,
+    pub etcd: Option<EtcdConfig>,
     pub world_members: BTreeMap<NodeId, String>,
     pub region_members: BTreeMap<NodeId, String>,
     pub certificates: CertificatesSection,
@@ -482,6 +517,15 @@ pub struct S3Config {
     pub region: String,
     pub domains: Vec<String>,
     pub data: S3Data,
+    pub threads: usize,
+    pub proxies: Proxies,
+}
+
+/// The etcd door, checked.
+#[derive(Clone, Debug)]
+pub struct EtcdConfig {
+    /// Addresses, each with the namespace of clients that pick none; first the one for all.
+    pub listeners: Vec<(std::net::SocketAddr, String)>,
     pub threads: usize,
     pub proxies: Proxies,
 }

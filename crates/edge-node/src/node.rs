@@ -19,7 +19,9 @@ use crate::chance;
 use crate::clients::{open_files, Room};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::cores::{Cores, LETTERS_WAITING_MAX};
 use crate::data::{DataDirectory, DataError};
+use crate::etcd;
 use crate::http::{Hosts, HttpLimits};
 use crate::lane::{panic_text, LaneReport, MAILBOX_EVENTS_MAX};
 use crate::machine::MachineFactory;
@@ -46,8 +48,8 @@ const INSECURE: &str = "insecure = true: who reaches the JSON door can read and 
 /// The same where client doors speak TLS.
 const INSECURE_WITH_TLS: &str =
     "insecure = true: who reaches the JSON door can read and change everything, keys of S3 accounts too";
-/// JSON and S3: each has room for `limits.connections_max`.
-const CLIENT_DOORS: u64 = 2;
+/// JSON, S3 and etcd: each has room for `limits.connections_max`.
+const CLIENT_DOORS: u64 = 3;
 
 /// Why a node does not start, or has ended.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +66,8 @@ pub enum StartError {
     Lane { lane: u16, reason: String },
     #[error("the S3 gateway cannot be started: {reason}")]
     S3 { reason: String },
+    #[error("the etcd door cannot be started: {reason}")]
+    Etcd { reason: String },
     #[error("thread {name} cannot be started: {reason}")]
     Thread { name: String, reason: String },
     /// It had started; this process must end with an exit code that is not 0.
@@ -125,6 +129,7 @@ pub struct NodeHandle {
     http: SocketAddr,
     peer: SocketAddr,
     s3: Option<SocketAddr>,
+    etcd: Option<SocketAddr>,
     failure: Failure,
     threads: Vec<JoinHandle<()>>,
     monitor_stop: Option<std::sync::mpsc::Sender<()>>,
@@ -150,6 +155,9 @@ pub fn check(config: &Config) -> Result<Vec<String>, StartError> {
         listen("peer", config.peer_listen, 1)?;
         if let Some(s3) = &config.s3 {
             listen("s3", s3.listen, 1)?;
+        }
+        for (address, _) in config.etcd.iter().flat_map(|etcd| &etcd.listeners) {
+            listen("etcd", *address, 1)?;
         }
     }
     if config.insecure {
@@ -184,6 +192,7 @@ impl NodeHandle {
             Some(s3) => listen("s3", s3.listen, s3.threads)?,
             None => Vec::new(),
         };
+        let etcd = etcd_listeners(&config)?;
         let (http_address, peer_address) = (local_address(&http), local_address(&peer));
         let (failure, mailbox_ends, shared, keeper) =
             share(config, data, certificates, factory, http_address, peer_address)?;
@@ -191,6 +200,7 @@ impl NodeHandle {
             http: http_address,
             peer: peer_address,
             s3: (!s3.is_empty()).then(|| local_address(&s3)),
+            etcd: etcd.first().map(|(_, listeners)| local_address(listeners)),
             failure,
             threads: Vec::new(),
             monitor_stop: None,
@@ -198,13 +208,14 @@ impl NodeHandle {
         };
         let started = handle
             .start_keeper(keeper)
-            .and_then(|()| handle.start_threads(&shared, mailbox_ends, Listeners { http, peer, s3 }));
+            .and_then(|()| handle.start_threads(&shared, mailbox_ends, Listeners { http, peer, s3, etcd }));
         if let Err(error) = started {
             let _ = handle.stop();
             return Err(error);
         }
-        let s3_address = handle.s3.map_or("none".to_owned(), |address| address.to_string());
-        tracing::info!(world = %shared.own.world, node = shared.own.node.0, http = %http_address, peer = %peer_address, s3 = s3_address, lanes = shared.data.lanes, threads = threads_wanted, fresh = shared.data.fresh, "node started");
+        let shown = |address: Option<SocketAddr>| address.map_or("none".to_owned(), |address| address.to_string());
+        let (s3_address, etcd_address) = (shown(handle.s3), shown(handle.etcd));
+        tracing::info!(world = %shared.own.world, node = shared.own.node.0, http = %http_address, peer = %peer_address, s3 = s3_address, etcd = etcd_address, lanes = shared.data.lanes, threads = threads_wanted, fresh = shared.data.fresh, "node started");
         Ok(handle)
     }
 
@@ -232,7 +243,7 @@ impl NodeHandle {
             for lane in (index..mailbox_ends.len()).step_by(threads) {
                 lanes.extend(mailbox_ends[lane].take().map(|mailbox| (LaneId(lane as u16), mailbox)));
             }
-            let (letters_to, letters) = tokio::sync::mpsc::channel(s3::LETTERS_WAITING_MAX);
+            let (letters_to, letters) = tokio::sync::mpsc::channel(LETTERS_WAITING_MAX);
             cores.push(letters_to);
             let (shared, opened) = (shared.clone(), opened.clone());
             let plan = thread::Plan { index, threads, lanes, http, peer, letters, shared, opened };
@@ -247,7 +258,9 @@ impl NodeHandle {
         if let Err(error) = shared.data.write_reached() {
             tracing::warn!(%error, "hive-node.json cannot be written: an older copy of a log would not be known as such");
         }
-        self.start_s3(shared, cores, listeners.s3)?;
+        let cores = Arc::new(Cores::new(cores));
+        self.start_s3(shared, &cores, listeners.s3)?;
+        self.start_etcd(shared, &cores, listeners.etcd)?;
         self.start_monitor(shared)
     }
 
@@ -255,11 +268,12 @@ impl NodeHandle {
     fn start_s3(
         &mut self,
         shared: &Arc<Shared>,
-        cores: Vec<tokio::sync::mpsc::Sender<s3::Letter>>,
+        cores: &Arc<Cores>,
         listeners: Vec<TcpListener>,
     ) -> Result<(), StartError> {
         let Some(config) = &shared.config.s3 else { return Ok(()) };
-        let (threads, metadata) = (listeners.len(), Arc::new(s3::NodeMetadata::new(cores, shared.access.clone())));
+        let (threads, metadata) =
+            (listeners.len(), Arc::new(s3::NodeMetadata::new(cores.clone(), shared.access.clone())));
         let (opened, openings) = std::sync::mpsc::channel();
         for (index, listener) in listeners.into_iter().enumerate() {
             let plan = s3::thread::S3Plan {
@@ -282,6 +296,48 @@ impl NodeHandle {
         for _ in 0..threads {
             let opening = openings.recv().map_err(|_| StartError::Failed { reason: self.reason() })?;
             opening.map_err(|reason| StartError::S3 { reason })?;
+        }
+        Ok(())
+    }
+
+    /// The etcd door's threads; none where it is not configured.
+    fn start_etcd(
+        &mut self,
+        shared: &Arc<Shared>,
+        cores: &Arc<Cores>,
+        listeners: Vec<(String, Vec<TcpListener>)>,
+    ) -> Result<(), StartError> {
+        let Some(config) = &shared.config.etcd else { return Ok(()) };
+        let tokens = Arc::new(etcd::Tokens::new().map_err(|reason| StartError::Etcd { reason })?);
+        let (opened, openings) = std::sync::mpsc::channel();
+        let mut threads: Vec<Vec<(String, TcpListener)>> = (0..config.threads).map(|_| Vec::new()).collect();
+        for (namespace, listeners) in listeners {
+            for (thread, listener) in threads.iter_mut().zip(listeners) {
+                thread.push((namespace.clone(), listener));
+            }
+        }
+        for (index, listeners) in threads.into_iter().enumerate() {
+            let plan = etcd::thread::EtcdPlan {
+                index,
+                config: config.clone(),
+                listeners,
+                cores: cores.clone(),
+                tokens: tokens.clone(),
+                access: shared.access.clone(),
+                limits: shared.http_limits.clone(),
+                tls: shared.certificates.clients.clone(),
+                certificate_required: shared.config.tls.as_ref().is_some_and(|tls| tls.requires_certificates()),
+                room: shared.room.clone(),
+                node: shared.own.node,
+                opened: opened.clone(),
+            };
+            let (stop, drain) = (self.failure.stop.subscribe(), self.failure.drain.subscribe());
+            self.spawn(format!("hive-etcd-{index}"), Box::new(move || etcd::thread::run(plan, stop, drain)))?;
+        }
+        drop(opened);
+        for _ in 0..config.threads {
+            let opening = openings.recv().map_err(|_| StartError::Failed { reason: self.reason() })?;
+            opening.map_err(|reason| StartError::Etcd { reason })?;
         }
         Ok(())
     }
@@ -317,6 +373,11 @@ impl NodeHandle {
     /// Where peers reach it.
     pub fn peer_address(&self) -> SocketAddr {
         self.peer
+    }
+
+    /// Where etcd clients reach it; nowhere without an etcd door.
+    pub fn etcd_address(&self) -> Option<SocketAddr> {
+        self.etcd
     }
 
     /// Where S3 clients reach it; nowhere without a gateway.
@@ -362,6 +423,16 @@ struct Listeners {
     http: Vec<TcpListener>,
     peer: Vec<TcpListener>,
     s3: Vec<TcpListener>,
+    /// Of each namespace with an address of its own, first the one for all.
+    etcd: Vec<(String, Vec<TcpListener>)>,
+}
+
+fn etcd_listeners(config: &Config) -> Result<Vec<(String, Vec<TcpListener>)>, StartError> {
+    let Some(etcd) = &config.etcd else { return Ok(Vec::new()) };
+    let bind = |(address, namespace): &(SocketAddr, String)| {
+        listen("etcd", *address, etcd.threads).map(|listeners| (namespace.clone(), listeners))
+    };
+    etcd.listeners.iter().map(bind).collect()
 }
 
 /// Room for clients: as configured, or as the limit on open files allows.

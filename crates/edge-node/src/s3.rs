@@ -15,7 +15,7 @@ mod lifecycle;
 mod metadata;
 pub mod thread;
 
-pub use metadata::{carry, Letter, NodeMetadata, LETTERS_WAITING_MAX};
+pub use metadata::NodeMetadata;
 
 use crate::access::AccessHub;
 use crate::clients::{BodyLimit, ClientStream, Entrance, Guest, Head, Room};

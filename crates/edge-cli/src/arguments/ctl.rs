@@ -1,6 +1,6 @@
 //! `hive ctl`: what operators see and change. Its groups are in files of their own.
 
-use super::{BucketCommand, ClusterCommand, KeyspaceCommand, LevelZeroCommand, S3Command, World};
+use super::{BucketCommand, ClusterCommand, KeyspaceCommand, LevelZeroCommand, NamespaceCommand, S3Command, World};
 use clap::{Args, Subcommand};
 
 /// `hive ctl upgrade`: the world's format level.
@@ -98,6 +98,9 @@ pub enum CtlCommand {
     /// Keyspaces
     #[command(subcommand)]
     Keyspace(KeyspaceCommand),
+    /// Namespaces: logical etcds, each in a cluster of its own
+    #[command(subcommand)]
+    Namespace(NamespaceCommand),
     /// Accounts and access keys of the S3 gateway
     #[command(subcommand)]
     S3(S3Command),

@@ -18,8 +18,9 @@ use crate::failure::Failure;
 use base_types::NodeId;
 use edge_node::ca;
 use edge_node::config::{
-    AccessSection, CertificatesSection, DoorSection, EngineSection, HttpSection, LimitsSection, LocationSection,
-    MemberSection, NodeFile, OidcSection, RegionSection, S3Section, TlsSection, TuningSection, WorldSection,
+    AccessSection, CertificatesSection, DoorSection, EngineSection, EtcdSection, HttpSection, LimitsSection,
+    LocationSection, MemberSection, NodeFile, OidcSection, RegionSection, S3Section, TlsSection, TuningSection,
+    WorldSection,
 };
 use std::fs::File;
 use std::net::TcpListener;
@@ -70,6 +71,7 @@ pub struct Place {
     pub directory: PathBuf,
     http_port: u16,
     s3_port: u16,
+    etcd_port: u16,
     peer_port: u16,
 }
 
@@ -85,6 +87,7 @@ impl Place {
             directory: data.join(format!("node-{id}")),
             http_port: base_port + 100 + id,
             s3_port: base_port + 400 + id,
+            etcd_port: base_port + 300 + id,
             peer_port: base_port + 600 + id,
         }
     }
@@ -97,6 +100,11 @@ impl Place {
     /// The S3 gateway's `host:port`.
     pub fn s3(&self) -> String {
         format!("127.0.0.1:{}", self.s3_port)
+    }
+
+    /// The etcd door's `host:port`.
+    pub fn etcd(&self) -> String {
+        format!("127.0.0.1:{}", self.etcd_port)
     }
 
     /// The peer door's `host:port`.
@@ -155,7 +163,7 @@ impl Plan {
     /// Refuses ports that something else has, before anything is started.
     pub fn check_ports(&self) -> Result<(), Failure> {
         for place in &self.places {
-            for address in [place.http(), place.s3(), place.peer()] {
+            for address in [place.http(), place.s3(), place.etcd(), place.peer()] {
                 if let Err(error) = TcpListener::bind(&address) {
                     let message = format!("{address} cannot be used ({error}); is another `hive dev` running? name other ports with --base-port");
                     return Err(Failure::refused(message));
@@ -273,6 +281,13 @@ impl Plan {
                 threads: None,
                 proxies: Vec::new(),
                 data_options: Default::default(),
+            }),
+            etcd: Some(EtcdSection {
+                listen: place.etcd(),
+                namespace: None,
+                namespaces: Vec::new(),
+                threads: None,
+                proxies: Vec::new(),
             }),
             certificates: CertificatesSection {
                 authority: authority.join("ca.pem"),

@@ -98,7 +98,8 @@ impl Sealing {
         Ok(own)
     }
 
-    fn parse(text: &str) -> Result<Sealing, String> {
+    /// Out of lines, each a key.
+    pub(crate) fn parse(text: &str) -> Result<Sealing, String> {
         let lines = text.lines().map(str::trim).enumerate();
         let mut keys = Vec::new();
         for (at, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {

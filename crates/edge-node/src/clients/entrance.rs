@@ -42,6 +42,8 @@ pub struct Entrance {
     door: &'static str,
     tls: Option<Arc<Doors>>,
     proxies: Proxies,
+    /// Whether TLS offers HTTP/2.
+    http2: bool,
     handshakes: Rc<Handshakes>,
     /// A whole answer for who speaks HTTP to a port with TLS.
     no_tls: fn() -> String,
@@ -68,7 +70,13 @@ pub enum DoorStream {
 impl Entrance {
     /// Of a door; without `tls` it speaks plain text.
     pub fn new(door: &'static str, tls: Option<Arc<Doors>>, proxies: Proxies, no_tls: fn() -> String) -> Entrance {
-        Entrance { door, tls, proxies, handshakes: Handshakes::new(HANDSHAKES), no_tls, quiet: Quiet::default() }
+        let (http2, handshakes) = (false, Handshakes::new(HANDSHAKES));
+        Entrance { door, tls, proxies, http2, handshakes, no_tls, quiet: Quiet::default() }
+    }
+
+    /// The same of a door that speaks HTTP/2, too.
+    pub fn with_http2(self) -> Entrance {
+        Entrance { http2: true, ..self }
     }
 
     /// Whether a few bytes of HTTP would be understood by who connects.
@@ -137,7 +145,9 @@ impl Entrance {
     ) -> Option<(TlsStream<TcpStream>, Shown)> {
         let place = timeout(patience, self.handshakes.wait(from)).await.ok()??;
         let identity = doors.current();
-        let accepting = TlsAcceptor::from(identity.server.clone()).accept(stream);
+        let accepting =
+            TlsAcceptor::from(if self.http2 { identity.server_http2.clone() } else { identity.server.clone() })
+                .accept(stream);
         let reason = match timeout(HANDSHAKE_TIMEOUT.min(patience), accepting).await {
             Ok(Ok(stream)) => {
                 let shown = identity.shown(stream.get_ref().1);

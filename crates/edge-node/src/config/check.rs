@@ -67,9 +67,14 @@ pub fn check(path: &Path, text: &str, file: NodeFile) -> Result<Config, ConfigEr
             .refuse(format!("http and peer both listen on {http_listen}"), "give each door a port of its own");
     }
     let s3 = super::s3::check(&checker, &file, &[http_listen, peer_listen])?;
+    let mut taken = vec![http_listen, peer_listen];
+    taken.extend(s3.as_ref().map(|s3| s3.listen));
+    let etcd = super::etcd::check(&checker, &file, &mut taken)?;
     let http_advertise = check_advertise(&checker, "http", &file.http.listen, file.http.advertise.as_deref())?;
     let peer_advertise = check_advertise(&checker, "peer", &file.peer.listen, file.peer.advertise.as_deref())?;
-    check_open(&checker, &file, &[("http", Some(http_listen)), ("s3", s3.as_ref().map(|s3| s3.listen))])?;
+    let mut doors = vec![("http", Some(http_listen)), ("s3", s3.as_ref().map(|s3| s3.listen))];
+    doors.extend(etcd.iter().flat_map(|etcd| &etcd.listeners).map(|(address, _)| ("etcd", Some(*address))));
+    check_open(&checker, &file, &doors)?;
     check_http_names(&checker, &file.http.names)?;
     let http_proxies = super::s3::check_proxies(&checker, "http", &file.http.proxies)?;
     check_own_address(&checker, &file, &world_members, &region_members, &peer_advertise)?;
@@ -120,6 +125,7 @@ pub fn check(path: &Path, text: &str, file: NodeFile) -> Result<Config, ConfigEr
         peer_listen,
         peer_advertise,
         s3,
+        etcd,
         world_members,
         region_members,
         certificates,

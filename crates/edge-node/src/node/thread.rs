@@ -30,8 +30,8 @@ pub struct Plan {
     pub lanes: Vec<(LaneId, Receiver<Event>)>,
     pub http: TcpListener,
     pub peer: TcpListener,
-    /// Calls of the S3 gateway.
-    pub letters: tokio::sync::mpsc::Receiver<crate::s3::Letter>,
+    /// Requests of doors on threads of their own.
+    pub letters: tokio::sync::mpsc::Receiver<crate::cores::Letter>,
     pub shared: Arc<Shared>,
     /// Told once: this thread serves, or cannot.
     pub opened: std::sync::mpsc::Sender<Result<(), StartError>>,
@@ -86,7 +86,7 @@ async fn serve(mut plan: Plan, stop: watch::Receiver<bool>, drain: watch::Receiv
         let _ = plan.opened.send(Err(StartError::Thread { name, reason: error.to_string() }));
         return;
     }
-    tokio::task::spawn_local(crate::s3::carry(plan.letters, doors.clone()));
+    tokio::task::spawn_local(crate::cores::carry(plan.letters, doors.clone()));
     let lanes: Vec<_> =
         hosts.into_iter().map(|(host, first)| tokio::task::spawn_local(host.run(first, stop.clone()))).collect();
     if let (0, Some(door)) = (plan.index, doors.first()) {

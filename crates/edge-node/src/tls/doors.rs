@@ -1,6 +1,6 @@
 //! TLS of the client doors: what they show, and which users' certificates they believe.
 //!
-//! Always: TLS 1.2 or later, HTTP/1.1; a certificate that a client shows is verified against the clients' authority or ends the
+//! Always: TLS 1.2 or later, HTTP/1.1 and for gRPC HTTP/2; a certificate that a client shows is verified against the clients' authority or ends the
 //! handshake; nothing is resumed, so every connection is verified with the files of its moment.
 //! Not here: sockets (`clients::entrance`), what a user may do, between nodes (`tls`).
 
@@ -14,12 +14,16 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// The only protocol offered.
+/// What doors of HTTP/1.1 offer.
 const ALPN: &[u8] = b"http/1.1";
+/// What doors offer that speak gRPC, too.
+const ALPN_HTTP2: &[u8] = b"h2";
 
 /// What new connections of client doors are served with.
 pub struct DoorIdentity {
     pub server: Arc<ServerConfig>,
+    /// The same of doors that speak HTTP/2, too.
+    pub server_http2: Arc<ServerConfig>,
     /// From when until when the certificate shown is valid, seconds since 1970; of a chain, the narrowest.
     pub valid: (i64, i64),
     own: CertificateDer<'static>,
@@ -97,13 +101,15 @@ impl DoorIdentity {
         server.session_storage = Arc::new(NoServerSessionStorage {});
         server.send_tls13_tickets = 0;
         server.alpn_protocols = vec![ALPN.to_vec()];
+        let mut http2 = server.clone();
+        http2.alpn_protocols.insert(0, ALPN_HTTP2.to_vec());
         let valid = validity(&files.certificate)?;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
         if in_use.is_some() && !(valid.0..=valid.1).contains(&now) {
             let reason = "it has expired or is not valid yet";
             return Err(TlsError::Unusable { path: files.certificate.display().to_string(), reason: reason.into() });
         }
-        Ok(DoorIdentity { server: Arc::new(server), valid, own, world: world.into() })
+        Ok(DoorIdentity { server: Arc::new(server), server_http2: Arc::new(http2), valid, own, world: world.into() })
     }
 
     /// Whether clients that ask this host find it in the certificate.

@@ -1,0 +1,198 @@
+//! The node as the etcd door's store: a call becomes a request to one of this node's cores, as the caller whom the door let in.
+//!
+//! ```text
+//!   user "ann"            ─▶ namespace of the listener        token: credential, namespace, end
+//!   user "ann@team"       ─▶ namespace "team"
+//! ```
+//! Always: what a caller may do is the core's to say (`Caller` goes with each request); a change is sent once, with an id of its own, so
+//! the core's repeats apply once.
+//! Not here: the protocol (door-etcd).
+
+use super::tokens::{Tokens, Told, TOKEN_TTL_MS};
+use crate::access::AccessHub;
+use crate::chance;
+use crate::cores::{Busy, Cores};
+use crate::monitor::unix_ms;
+use base_types::access::{AccessAction, AccessAnswer, Caller};
+use base_types::action::{Action, ActionResult, Answer, KvTarget, Request};
+use base_types::versioned::{Command, Query, Reply, VersionedCall};
+use base_types::{ErrorCode, NodeId, ReadConsistency, Refusal, WriteConsistency};
+use door_etcd::store::{Member, Place, Session, Store};
+use hyper::header::{HeaderValue, AUTHORIZATION};
+use hyper::HeaderMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a call may take: longer than an election, and than a long poll (`Query::Await`) waits.
+const DEADLINE: Duration = Duration::from_secs(20);
+/// What parts a user from the namespace that it asks for.
+const NAMESPACE_MARK: char = '@';
+
+/// The node's cores as a store; of one listener.
+pub struct NodeStore {
+    pub cores: Arc<Cores>,
+    pub access: Arc<AccessHub>,
+    pub tokens: Arc<Tokens>,
+    pub node: NodeId,
+    /// Of clients that pick none by their user.
+    pub namespace: String,
+    /// Where this node's clients reach it.
+    pub url: String,
+}
+
+impl NodeStore {
+    async fn act(&self, action: Action, level: ReadConsistency, caller: Caller) -> Result<Answer, Refusal> {
+        let write = match &action {
+            Action::Versioned { call, .. } => !call.read_only(),
+            Action::Access(call) => !call.read_only(),
+            _ => false,
+        };
+        let request = Request {
+            action,
+            consistency: write.then_some(WriteConsistency::Strong),
+            read_consistency: (!write).then_some(level),
+            deadline: DEADLINE,
+            request_id: None,
+            after: None,
+            expected_bucket_owner: None,
+            caller,
+        };
+        match self.cores.ask(request, write).await {
+            Ok(response) => response.map_err(|failure| failure.refusal),
+            Err(Busy) => Err(Refusal::new(ErrorCode::Overloaded, Busy::message())),
+        }
+    }
+
+    async fn call(
+        &self,
+        session: &Session,
+        call: VersionedCall,
+        level: ReadConsistency,
+    ) -> Result<(Reply, Place), Refusal> {
+        let target = KvTarget::Keyspace(session.namespace.clone());
+        let action = Action::Versioned { target, call: Box::new(call) };
+        let answer = self.act(action, level, session.caller.clone()).await?;
+        let mut place = Place { member: self.node.0, ..Place::default() };
+        if let Some(at) = &answer.at {
+            place = Place { cluster: at.cluster.0, term: at.term.0, index: at.index.0, ..place };
+        }
+        match answer.result {
+            ActionResult::Versioned(reply) => Ok((*reply, place)),
+            _ => Err(Refusal::new(ErrorCode::Internal, "a call on versions was answered by something else; report it")),
+        }
+    }
+
+    /// A credential of Hive's own: a bearer token, or what an OIDC issuer gave.
+    async fn by_bearer(&self, token: &str) -> Result<Caller, Refusal> {
+        let mut headers = HeaderMap::new();
+        let value = HeaderValue::try_from(format!("Bearer {token}"));
+        headers.insert(AUTHORIZATION, value.map_err(|_| no_token())?);
+        self.access.caller(&headers, None).await
+    }
+}
+
+fn no_token() -> Refusal {
+    Refusal::new(ErrorCode::Unauthenticated, "the token counts for nothing here; authenticate again")
+}
+
+#[async_trait::async_trait]
+impl Store for NodeStore {
+    async fn change(&self, session: &Session, command: Command) -> Result<(Reply, Place), Refusal> {
+        self.call(session, VersionedCall::Change(command), ReadConsistency::Strong).await
+    }
+
+    async fn ask(&self, session: &Session, query: Query, level: ReadConsistency) -> Result<(Reply, Place), Refusal> {
+        self.call(session, VersionedCall::Ask(query), level).await
+    }
+
+    async fn authenticate(&self, user: &str, password: &str) -> Result<String, Refusal> {
+        let (name, namespace) = match user.rsplit_once(NAMESPACE_MARK) {
+            Some((name, namespace)) => (name, Some(namespace.to_owned())),
+            None => (user, None),
+        };
+        if let Some(namespace) = &namespace {
+            core_keyspace::validate_name(namespace)?;
+        }
+        let credential = match self.access.required() {
+            false => None,
+            true => match self.access.password(name, password).await? {
+                Caller::Identity { credential, .. } => Some(credential),
+                _ => return Err(no_token()),
+            },
+        };
+        let told = Told { credential, namespace, expires_ms: unix_ms().saturating_add(TOKEN_TTL_MS) };
+        self.tokens.seal(&self.access, &told)
+    }
+
+    async fn session(&self, token: Option<&str>, certificate: Option<&str>) -> Result<Session, Refusal> {
+        let told = token.and_then(|token| self.tokens.open(&self.access, token, unix_ms()));
+        let namespace = told.as_ref().and_then(|told| told.namespace.clone());
+        let namespace = namespace.unwrap_or_else(|| self.namespace.clone());
+        let caller = match (self.access.required(), told, token) {
+            (false, ..) => Caller::Anyone,
+            (true, Some(Told { credential: Some(credential), .. }), _) => {
+                Caller::Identity { credential, decided_at: None }
+            }
+            // It was made while the world asked nobody.
+            (true, Some(Told { credential: None, .. }), _) => return Err(no_token()),
+            (true, None, Some(token)) => self.by_bearer(token).await?,
+            (true, None, None) => self.access.caller(&HeaderMap::new(), certificate).await?,
+        };
+        if self.access.required() && caller == Caller::Anyone {
+            let message = "this node wants to know who asks: give a user and a password or token (etcdctl --user)";
+            return Err(Refusal::new(ErrorCode::Unauthenticated, message));
+        }
+        Ok(Session { caller, namespace })
+    }
+
+    fn auth_required(&self) -> bool {
+        self.access.required()
+    }
+
+    async fn access(&self, session: &Session, call: AccessAction) -> Result<AccessAnswer, Refusal> {
+        let answer = self.act(Action::Access(call), ReadConsistency::Strong, session.caller.clone()).await?;
+        match answer.result {
+            ActionResult::Access(answer) => Ok(answer),
+            ActionResult::Done => Ok(AccessAnswer::Done),
+            _ => Err(Refusal::new(ErrorCode::Internal, "a call on users was answered by something else; report it")),
+        }
+    }
+
+    async fn members(&self, session: &Session) -> Result<(Vec<Member>, Place), Refusal> {
+        let mut place = Place { member: self.node.0, ..Place::default() };
+        // Whose namespace it is has been looked at; who serves it is no secret of the user's.
+        let about = Action::DescribeKeyspace { keyspace: session.namespace.clone() };
+        let about = self.act(about, ReadConsistency::Strong, Caller::Node).await?;
+        let ActionResult::Keyspace(keyspace) = about.result else { return Ok((Vec::new(), place)) };
+        let Some(name) = keyspace.owners.first().cloned() else { return Ok((Vec::new(), place)) };
+        let described = self.act(Action::DescribeCluster { name }, ReadConsistency::Strong, Caller::Node).await?;
+        let ActionResult::Cluster(cluster) = described.result else { return Ok((Vec::new(), place)) };
+        (place.cluster, place.term, place.index) = (cluster.cluster.0, cluster.term.0, cluster.applied.0);
+        let listed = self.act(Action::ListNodes, ReadConsistency::Eventual, Caller::Node).await?;
+        let ActionResult::Nodes { nodes } = listed.result else { return Ok((Vec::new(), place)) };
+        let peer = |node| nodes.iter().find(|known| known.node == node).map(|known| known.peer_address.clone());
+        let member = |node: NodeId| Member {
+            id: node.0,
+            name: format!("node-{}", node.0),
+            // Only its own address is known to a node; the others' doors may be anywhere.
+            client_urls: if node == self.node { vec![self.url.clone()] } else { Vec::new() },
+            peer_urls: peer(node).map(|address| format!("https://{address}")).into_iter().collect(),
+            leads: cluster.leader == Some(node),
+        };
+        let mut members: Vec<Member> = cluster.members.iter().map(|known| member(known.node)).collect();
+        // Whoever is asked serves the namespace, with a replica of it or without one.
+        if !members.iter().any(|known| known.id == self.node.0) {
+            members.push(member(self.node));
+        }
+        Ok((members, place))
+    }
+
+    fn unix_ms(&self) -> u64 {
+        unix_ms()
+    }
+
+    fn random(&self) -> u64 {
+        // The operating system refuses only where nothing else works either.
+        chance::draw().unwrap_or_default()
+    }
+}
