@@ -22,7 +22,7 @@ pub use answer::{answer_name, write_response, write_response_into};
 pub use error::{status_of, write_error, HttpError};
 pub use plain::{parse_plain, write_plain, Plain, PlainRoute};
 pub use request::{parse_request, ACTIONS};
-pub use versioned::write_change;
+pub use versioned::{write_change, write_reached, WATCH_FROM_NOW};
 
 /// What a door takes at most.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

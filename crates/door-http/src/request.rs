@@ -76,6 +76,23 @@ pub const ACTIONS: &[(&str, &[&str])] = &[
             "after",
         ],
     ),
+    (
+        "KvWatch",
+        &[
+            "keyspace",
+            "cluster",
+            "key",
+            "key_base64",
+            "prefix",
+            "prefix_base64",
+            "start",
+            "start_base64",
+            "end",
+            "end_base64",
+            "since",
+            "before",
+        ],
+    ),
     ("KvDescribe", &["keyspace", "cluster", "after"]),
     ("KvStampAt", &["keyspace", "cluster", "time_ms", "after"]),
     ("KvCompact", &["keyspace", "cluster", "stamp"]),
@@ -250,8 +267,8 @@ fn action(name: &'static str, body: &Bytes, fields: &mut Fields<'_>) -> Result<A
         }
         "KvDelete" => Ok(Action::KvDelete { target: target(fields)?, key: key(fields)? }),
         "KvScan" => scan(fields),
-        "KvTransaction" | "KvHistory" | "KvDescribe" | "KvStampAt" | "KvCompact" | "KvCollect" | "KvPin"
-        | "KvUnpin" | "KvLeaseGrant" | "KvLeaseKeepAlive" | "KvLeaseRevoke" | "KvLease" | "KvLeases" => {
+        "KvTransaction" | "KvHistory" | "KvWatch" | "KvDescribe" | "KvStampAt" | "KvCompact" | "KvCollect"
+        | "KvPin" | "KvUnpin" | "KvLeaseGrant" | "KvLeaseKeepAlive" | "KvLeaseRevoke" | "KvLease" | "KvLeases" => {
             versioned::action(name, body, fields)
         }
         "KvBatch" => Ok(Action::KvBatch { target: target(fields)?, steps: steps(body, fields)? }),

@@ -22,6 +22,9 @@ pub(crate) const ONE_KEY: &str = "KvGet at";
 /// The same of a read of several.
 pub(crate) const MANY_KEYS: &str = "KvScan at";
 
+/// Where a `KvWatch` begins that says nothing: with what is changed from now on. No commit has this stamp.
+pub const WATCH_FROM_NOW: Position = Position { stamp: u64::MAX, sub: u32::MAX };
+
 /// The fields that say which keys are meant.
 const SPAN: [&str; 8] = ["key", "key_base64", "prefix", "prefix_base64", "start", "start_base64", "end", "end_base64"];
 
@@ -40,6 +43,13 @@ fn call(name: &str, body: &Bytes, fields: &mut Fields<'_>) -> Result<VersionedCa
             limit: limit(fields)?,
             before: fields.flag("before")?,
             pin: fields.number("pin", 0, u64::MAX)?.unwrap_or(0),
+        }),
+        "KvWatch" => VersionedCall::Ask(Query::Await {
+            span: span(fields)?.unwrap_or(Span::From { start: Bytes::new() }),
+            after: fields.text("since")?.map(|text| position(&text)).transpose()?.unwrap_or(WATCH_FROM_NOW),
+            limit: SCAN_LIMIT_DEFAULT,
+            before: fields.flag("before")?,
+            pin: 0,
         }),
         "KvDescribe" => VersionedCall::Ask(Query::Describe),
         "KvStampAt" => VersionedCall::Ask(Query::StampAt { time_ms: fields.number_needed("time_ms", 0, u64::MAX)? }),
@@ -474,6 +484,13 @@ fn write_position(at: Position, out: &mut Vec<u8>) {
         write_number(at.sub, out);
     }
     out.push(b'"');
+}
+
+/// Writes where a `KvWatch` stands, as an object.
+pub fn write_reached(reached: Position, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"reached\":");
+    write_position(reached, out);
+    out.push(b'}');
 }
 
 /// Writes a change as an object: in `KvHistory`, and a line of `KvWatch`.

@@ -20,6 +20,7 @@
 pub mod attached;
 mod body;
 mod browser;
+mod lines;
 mod routes;
 mod secrets;
 
@@ -89,6 +90,7 @@ pub struct HttpDoor {
 pub struct HttpState {
     next_lane: Cell<usize>,
     quiet: Quiet,
+    watches: lines::Watches,
 }
 
 /// What a connection was let in as.

@@ -44,7 +44,7 @@ fn full_body(name: &str, fields: &[&str]) -> String {
             continue;
         }
         // Of several ways to say which keys are meant one is given.
-        if matches!(*field, "prefix" | "start" | "end") && name == "KvHistory" {
+        if matches!(*field, "prefix" | "start" | "end") && ["KvHistory", "KvWatch"].contains(&name) {
             continue;
         }
         // Another action is read where a stamp is given.

@@ -1,6 +1,7 @@
 //! Which path is answered by what.
 
 use super::browser::{self, Asked};
+use super::lines::{self, AnswerBody, Watch};
 use super::secrets;
 use super::{body, Caller, HttpDoor};
 use crate::access::credentials::CHALLENGE;
@@ -14,7 +15,6 @@ use base_types::s3::S3Action;
 use base_types::{ErrorCode, ErrorKind, Refusal};
 use bytes::Bytes;
 use door_http::HttpError;
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{
     HeaderValue, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, TRANSFER_ENCODING, WWW_AUTHENTICATE,
@@ -47,7 +47,7 @@ For operators: /health  /ready  /metrics
 const CONSOLE: &str =
     "the web console is not in this build; it comes with the console issue. Until then: hive ctl status, /metrics\n";
 
-pub(super) type Answered = Response<Full<Bytes>>;
+pub(super) type Answered = Response<AnswerBody>;
 
 /// Answers a request.
 pub async fn answer(
@@ -163,6 +163,10 @@ async fn json(own: &HttpDoor, door: Rc<LaneDoor>, caller: &Caller, asks: Asker, 
     }
     request.caller = asks;
     let action = door_http::answer_name(&request.action);
+    let mut request = match Watch::of(request) {
+        Ok(asked) => return lines::answer(own, door, asked).await,
+        Err(other) => *other,
+    };
     let drawn = match secrets::prepare(&own.access, &mut request).await {
         Ok(drawn) => drawn,
         Err(refusal) => return refused(&HttpError::new(refusal)),
@@ -289,7 +293,7 @@ pub(super) fn refused(error: &HttpError) -> Answered {
 }
 
 pub(super) fn respond(status: u16, kind: &'static str, body: Vec<u8>) -> Answered {
-    let mut response = Response::new(Full::new(Bytes::from(body)));
+    let mut response = Response::new(AnswerBody::from(body));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
