@@ -6,4 +6,5 @@
 //! Always: nothing is decided here: a transaction is one command, and what it means is the backend's to say.
 //! Not here: sockets, TLS, who may come in (edge-node); what a commit does (core-backends, versioned/).
 
+pub mod proto;
 pub mod store;
