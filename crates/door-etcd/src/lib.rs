@@ -6,5 +6,11 @@
 //! Always: nothing is decided here: a transaction is one command, and what it means is the backend's to say.
 //! Not here: sockets, TLS, who may come in (edge-node); what a commit does (core-backends, versioned/).
 
+pub mod door;
+pub mod limits;
 pub mod proto;
+pub mod revision;
+pub mod status;
 pub mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
