@@ -6,8 +6,14 @@
 //! Always: nothing is decided here: a transaction is one command, and what it means is the backend's to say.
 //! Not here: sockets, TLS, who may come in (edge-node); what a commit does (core-backends, versioned/).
 
+pub mod auth;
+pub mod cluster;
 pub mod door;
+mod hash;
+pub mod kv;
+pub mod lease;
 pub mod limits;
+pub mod maintenance;
 pub mod proto;
 pub mod revision;
 pub mod status;

@@ -44,5 +44,5 @@ impl Limits {
 const DECODE_BYTES_MORE: usize = 512 * 1024;
 /// The most bytes of an answer's rows, all pages together. Beyond it a range is refused; etcd has no such bound.
 pub const ANSWER_BYTES_MAX: usize = 64 << 20;
-/// The most rows of an answer that is sorted by something else than its keys.
+/// The most rows of an answer that is sorted before it is cut.
 pub const SORT_ROWS_MAX: usize = 200_000;
