@@ -1,7 +1,7 @@
 """What scripts/api-guide.sh runs: writes the pages of docs/guides/api, except errors.md.
 
 Always: an action without an example stops the run.
-Not here: the pages' contents (access.py, basics.py, clusters.py, objects.py, recovery.py, texts/), the world (guide.py).
+Not here: the pages' contents (access.py, basics.py, clusters.py, objects.py, recovery.py, versions.py, texts/), the world (guide.py).
 """
 import re
 import sys
@@ -11,6 +11,7 @@ import basics
 import clusters
 import objects
 import recovery
+import versions
 from guide import Guide, World
 
 
@@ -28,6 +29,7 @@ def main(folder):
         basics.limits(guide)
         basics.keys(guide)
         basics.keyspaces(guide)
+        versions.versions(guide)
         objects.write(guide)
         clusters.clusters(guide)
         recovery.skip(guide)
