@@ -9,14 +9,22 @@
 pub mod auth;
 pub mod cluster;
 pub mod door;
+mod gateway;
 mod hash;
 pub mod kv;
 pub mod lease;
 pub mod limits;
 pub mod maintenance;
+pub mod methods;
+pub mod metrics;
 pub mod proto;
 pub mod revision;
+pub mod service;
 pub mod status;
 pub mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
+
+pub use door::CertificateUser;
+pub use limits::Limits;
+pub use service::{service, Connection, EtcdService};

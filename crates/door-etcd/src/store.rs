@@ -69,6 +69,11 @@ pub trait Store: Send + Sync + 'static {
     /// The nodes that serve the namespace's cluster, or all nodes where it is not known.
     async fn members(&self, session: &Session) -> Result<(Vec<Member>, Place), Refusal>;
 
+    /// Whether the node answers requests of this door: refused where it does not, with what is missing. For `/health`, which anybody may ask.
+    async fn healthy(&self) -> Result<(), Refusal> {
+        Ok(())
+    }
+
     /// Unix time now, in milliseconds: for leases' numbers and the times of progress reports.
     fn unix_ms(&self) -> u64;
 

@@ -1,0 +1,292 @@
+//! The door as one HTTP service: gRPC where the content is `application/grpc`, else the JSON gateway.
+//!
+//! ```text
+//!   http::Request ─▶ room for one more? ─┬─ gRPC ─────────────▶ the method's service ─▶ body, counted until its end
+//!                                        └─ JSON (gateway.rs) ─▶ the same, as an inner request
+//! ```
+//! Always: a request holds its room until its answer's last byte is sent or dropped; what takes longer than its time is answered, and
+//! nothing of it goes on here. Limits come before anybody is asked who it is.
+//! Not here: sockets, TLS, HTTP (edge-node: one [`Connection`] for each of its connections).
+
+use crate::door::Door;
+use crate::gateway;
+use crate::limits::{Limits, ANSWER_BYTES_MAX};
+use crate::methods::{Method, Methods};
+use crate::metrics::Metrics;
+use crate::proto::etcdserverpb as pb;
+use crate::status::{TIMEOUT, TOO_MANY_REQUESTS};
+use crate::store::Store;
+use crate::{auth, cluster, kv, lease, maintenance};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full, Limited};
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tonic::body::Body;
+use tonic::{Code, Status};
+use tower_service::Service as _;
+
+/// What a message may be larger in an answer than its rows: headers, counts, framing of many small ones.
+const ANSWER_BYTES_MORE: usize = 32 << 20;
+
+/// The door as a service. Cheap to clone.
+#[derive(Clone)]
+pub struct EtcdService {
+    parts: Arc<Parts>,
+}
+
+struct Parts {
+    door: Arc<Door>,
+    metrics: Arc<Metrics>,
+    room: Arc<Semaphore>,
+    kv: pb::kv_server::KvServer<kv::KvService>,
+    lease: pb::lease_server::LeaseServer<lease::LeaseService>,
+    cluster: pb::cluster_server::ClusterServer<cluster::ClusterService>,
+    maintenance: pb::maintenance_server::MaintenanceServer<maintenance::MaintenanceService>,
+    auth: pb::auth_server::AuthServer<auth::AuthService>,
+}
+
+/// The door to a store.
+pub fn service(store: Arc<dyn Store>, limits: Limits) -> EtcdService {
+    let door = Door::new(store, limits);
+    let (read, write) = (limits.decode_bytes_max(), ANSWER_BYTES_MAX + ANSWER_BYTES_MORE);
+    macro_rules! server {
+        ($server:path, $service:path) => {{
+            use $server as Server;
+            Server::new($service(door.clone())).max_decoding_message_size(read).max_encoding_message_size(write)
+        }};
+    }
+    EtcdService {
+        parts: Arc::new(Parts {
+            metrics: Arc::default(),
+            room: Arc::new(Semaphore::new(limits.requests_max)),
+            kv: server!(pb::kv_server::KvServer, kv::KvService),
+            lease: server!(pb::lease_server::LeaseServer, lease::LeaseService),
+            cluster: server!(pb::cluster_server::ClusterServer, cluster::ClusterService),
+            maintenance: server!(pb::maintenance_server::MaintenanceServer, maintenance::MaintenanceService),
+            auth: server!(pb::auth_server::AuthServer, auth::AuthService),
+            door,
+        }),
+    }
+}
+
+impl EtcdService {
+    /// The service for one connection.
+    pub fn connection(&self) -> Connection {
+        let room = Arc::new(Semaphore::new(self.parts.door.limits.connection_requests_max));
+        Connection { service: self.clone(), room }
+    }
+
+    /// What was counted.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.parts.metrics
+    }
+
+    pub(crate) fn door(&self) -> &Arc<Door> {
+        &self.parts.door
+    }
+
+    /// Carries out a request of gRPC for a method.
+    pub(crate) async fn run(&self, method: &'static Method, request: Request<Body>, room: Room) -> Response<Body> {
+        let call = Call { metrics: self.parts.metrics.clone(), method, begun: Instant::now(), code: None, _room: room };
+        call.metrics.begin(method.index);
+        let response = match self.run_in_time(method, request).await {
+            Ok(response) => response,
+            Err(status) => status.into_http(),
+        };
+        call.watch(response)
+    }
+
+    async fn run_in_time(&self, method: &Method, request: Request<Body>) -> Result<Response<Body>, Status> {
+        let call_time = self.parts.door.limits.call_time;
+        let asked = asked_time(request.headers());
+        let request = if method.waits() { self.whole(request).await? } else { request };
+        let time = match asked {
+            asked if method.waits() => asked,
+            asked => Some(asked.map_or(call_time, |asked| asked.min(call_time))),
+        };
+        let Some(time) = time else { return Ok(self.route(request).await) };
+        match tokio::time::timeout(time, self.route(request)).await {
+            Ok(response) => Ok(response),
+            Err(_) if asked == Some(time) => Err(Status::deadline_exceeded("context deadline exceeded")),
+            Err(_) => Err(TIMEOUT.into()),
+        }
+    }
+
+    /// Reads a request's body to its end: what waits for others is not to wait for its own client, too.
+    async fn whole(&self, request: Request<Body>) -> Result<Request<Body>, Status> {
+        /// The flag and length before a message.
+        const FRAME_BYTES: usize = 5;
+        let limits = self.parts.door.limits;
+        let (head, body) = request.into_parts();
+        let body = Limited::new(body, limits.decode_bytes_max() + FRAME_BYTES).collect();
+        let body = tokio::time::timeout(limits.call_time, body).await.map_err(|_| Status::from(TIMEOUT))?;
+        let body = body.map_err(|error| Status::resource_exhausted(format!("grpc: received message: {error}")))?;
+        Ok(Request::from_parts(head, Body::new(Full::new(body.to_bytes()))))
+    }
+
+    async fn route(&self, request: Request<Body>) -> Response<Body> {
+        let service = request.uri().path().split('/').nth(1).unwrap_or_default();
+        let parts = &self.parts;
+        let answered = match service {
+            "etcdserverpb.KV" => parts.kv.clone().call(request).await,
+            "etcdserverpb.Lease" => parts.lease.clone().call(request).await,
+            "etcdserverpb.Cluster" => parts.cluster.clone().call(request).await,
+            "etcdserverpb.Maintenance" => parts.maintenance.clone().call(request).await,
+            "etcdserverpb.Auth" => parts.auth.clone().call(request).await,
+            other => Ok(unknown(other).into_http()),
+        };
+        match answered {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
+    }
+}
+
+fn unknown(service: &str) -> Status {
+    Status::unimplemented(format!("unknown service {}", service.escape_debug().take(100).collect::<String>()))
+}
+
+/// How long a client waits, as `grpc-timeout` says: up to eight digits and a unit.
+fn asked_time(headers: &http::HeaderMap) -> Option<Duration> {
+    let text = headers.get("grpc-timeout")?.to_str().ok()?;
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    if digits.is_empty() || digits.len() > 8 {
+        return None;
+    }
+    let count: u64 = digits.parse().ok()?;
+    match unit {
+        "H" => Some(Duration::from_secs(count * 3_600)),
+        "M" => Some(Duration::from_secs(count * 60)),
+        "S" => Some(Duration::from_secs(count)),
+        "m" => Some(Duration::from_millis(count)),
+        "u" => Some(Duration::from_micros(count)),
+        "n" => Some(Duration::from_nanos(count)),
+        _ => None,
+    }
+}
+
+/// The room that a request takes: of its connection, and of all.
+pub(crate) struct Room {
+    _connection: OwnedSemaphorePermit,
+    _all: OwnedSemaphorePermit,
+}
+
+/// The door for one connection. Its clones share the connection's room.
+#[derive(Clone)]
+pub struct Connection {
+    service: EtcdService,
+    room: Arc<Semaphore>,
+}
+
+impl Connection {
+    /// Answers one request.
+    pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let request = request.map(Body::new);
+        let content = request.headers().get(http::header::CONTENT_TYPE);
+        let grpc = content.is_some_and(|content| content.as_bytes().starts_with(b"application/grpc"));
+        let Some(room) = self.take_room() else {
+            self.service.parts.metrics.refuse();
+            let status = Status::from(TOO_MANY_REQUESTS);
+            return if grpc { status.into_http() } else { gateway::refusal(&status) };
+        };
+        if !grpc {
+            return gateway::answer(&self.service, request, room).await;
+        }
+        match Methods::table().of_path(request.uri().path()) {
+            Some(method) => self.service.run(method, request, room).await,
+            None => unknown(request.uri().path()).into_http(),
+        }
+    }
+
+    fn take_room(&self) -> Option<Room> {
+        Some(Room {
+            _connection: self.room.clone().try_acquire_owned().ok()?,
+            _all: self.service.parts.room.clone().try_acquire_owned().ok()?,
+        })
+    }
+}
+
+impl<B> tower_service::Service<Request<B>> for Connection
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let connection = self.clone();
+        Box::pin(async move { Ok(connection.answer(request).await) })
+    }
+}
+
+/// A call from its beginning to the end of its answer's body.
+struct Call {
+    metrics: Arc<Metrics>,
+    method: &'static Method,
+    begun: Instant,
+    code: Option<Code>,
+    _room: Room,
+}
+
+impl Call {
+    fn watch(mut self, response: Response<Body>) -> Response<Body> {
+        self.code = Status::from_header_map(response.headers()).map(|status| status.code());
+        response.map(|body| Body::new(Watched { body, call: self }))
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let stream = self.method.many_requests || self.method.many_answers;
+        let took = (!stream).then(|| self.begun.elapsed());
+        self.metrics.end(self.method.index, self.code.unwrap_or(Code::Cancelled), took);
+    }
+}
+
+/// An answer's body, with the call that it ends.
+struct Watched {
+    body: Body,
+    call: Call,
+}
+
+impl http_body::Body for Watched {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Status>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            if let Some(status) = frame.trailers_ref().and_then(Status::from_header_map) {
+                self.call.code = Some(status.code());
+            }
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.body.size_hint()
+    }
+}
