@@ -27,4 +27,5 @@ pub mod testing;
 
 pub use door::CertificateUser;
 pub use limits::Limits;
-pub use service::{service, Connection, EtcdService};
+pub use service::{refuse, service, Connection, EtcdService};
+pub use tonic::body::Body;

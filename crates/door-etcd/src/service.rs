@@ -290,3 +290,13 @@ impl http_body::Body for Watched {
         self.body.size_hint()
     }
 }
+
+/// Refuses a request that has no right to be answered, before any of it is read: gRPC and JSON each in their own way.
+pub fn refuse<B>(request: &Request<B>, reason: &str) -> Response<Body> {
+    let status = Status::unauthenticated(reason);
+    let content = request.headers().get(http::header::CONTENT_TYPE);
+    match content.is_some_and(|content| content.as_bytes().starts_with(b"application/grpc")) {
+        true => status.into_http(),
+        false => gateway::refusal(&status),
+    }
+}

@@ -22,14 +22,3 @@ fn no_tls() -> String {
         body.len()
     )
 }
-
-type Service = ();
-fn service(_store: std::sync::Arc<NodeStore>) -> Service {}
-async fn answer(
-    _s: Service,
-    _r: hyper::Request<hyper::body::Incoming>,
-    _u: Option<std::sync::Arc<str>>,
-    _w: Option<std::sync::Arc<str>>,
-) -> Result<hyper::Response<http_body_util::Full<bytes::Bytes>>, std::convert::Infallible> {
-    Ok(hyper::Response::new(http_body_util::Full::default()))
-}

@@ -309,11 +309,21 @@ impl NodeHandle {
     ) -> Result<(), StartError> {
         let Some(config) = &shared.config.etcd else { return Ok(()) };
         let tokens = Arc::new(etcd::Tokens::new().map_err(|reason| StartError::Etcd { reason })?);
+        let scheme = if shared.certificates.clients.is_some() { "https" } else { "http" };
         let (opened, openings) = std::sync::mpsc::channel();
-        let mut threads: Vec<Vec<(String, TcpListener)>> = (0..config.threads).map(|_| Vec::new()).collect();
+        let mut threads: Vec<Vec<_>> = (0..config.threads).map(|_| Vec::new()).collect();
         for (namespace, listeners) in listeners {
+            let store = etcd::NodeStore {
+                cores: cores.clone(),
+                access: shared.access.clone(),
+                tokens: tokens.clone(),
+                node: shared.own.node,
+                namespace,
+                url: format!("{scheme}://{}", local_address(&listeners)),
+            };
+            let service = door_etcd::service(Arc::new(store), door_etcd::Limits::default());
             for (thread, listener) in threads.iter_mut().zip(listeners) {
-                thread.push((namespace.clone(), listener));
+                thread.push((service.clone(), listener));
             }
         }
         for (index, listeners) in threads.into_iter().enumerate() {
@@ -321,14 +331,10 @@ impl NodeHandle {
                 index,
                 config: config.clone(),
                 listeners,
-                cores: cores.clone(),
-                tokens: tokens.clone(),
-                access: shared.access.clone(),
                 limits: shared.http_limits.clone(),
                 tls: shared.certificates.clients.clone(),
                 certificate_required: shared.config.tls.as_ref().is_some_and(|tls| tls.requires_certificates()),
                 room: shared.room.clone(),
-                node: shared.own.node,
                 opened: opened.clone(),
             };
             let (stop, drain) = (self.failure.stop.subscribe(), self.failure.drain.subscribe());

@@ -3,19 +3,17 @@
 //! Always: it says once whether it serves; it ends when the node stops. Connections are bounded, a connection has at most
 //! [`STREAMS_MAX`] requests under way, and one that answers no ping is cut off.
 
-use super::{NodeStore, Tokens};
-use crate::access::AccessHub;
 use crate::clients::{ClientStream, Entrance, Guest, Head, Room};
 use crate::config::EtcdConfig;
-use crate::cores::Cores;
 use crate::http::{certificate_ends, HttpLimits};
 use crate::quiet::Quiet;
 use crate::tls::Doors;
-use base_types::NodeId;
+use door_etcd::{CertificateUser, Connection, EtcdService};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -43,16 +41,12 @@ const BLOCKING_THREADS_MAX: usize = 1;
 pub struct EtcdPlan {
     pub index: usize,
     pub config: EtcdConfig,
-    /// Each with the namespace of clients that pick none.
-    pub listeners: Vec<(String, TcpListener)>,
-    pub cores: Arc<Cores>,
-    pub tokens: Arc<Tokens>,
-    pub access: Arc<AccessHub>,
+    /// Each with the door of its namespace, which all threads share.
+    pub listeners: Vec<(EtcdService, TcpListener)>,
     pub limits: HttpLimits,
     pub tls: Option<Arc<Doors>>,
     pub certificate_required: bool,
     pub room: Room,
-    pub node: NodeId,
     /// Told once: this thread serves, or why it cannot.
     pub opened: std::sync::mpsc::Sender<Result<(), String>>,
 }
@@ -78,21 +72,11 @@ pub fn run(plan: EtcdPlan, stop: watch::Receiver<bool>, drain: watch::Receiver<b
 }
 
 async fn serve(plan: EtcdPlan, mut stop: watch::Receiver<bool>, drain: watch::Receiver<bool>) -> Result<(), String> {
-    let scheme = if plan.tls.is_some() { "https" } else { "http" };
-    for (namespace, listener) in plan.listeners {
+    for (service, listener) in plan.listeners {
         let listener = tokio::net::TcpListener::from_std(listener).map_err(|error| error.to_string())?;
-        let address = listener.local_addr().map_err(|error| error.to_string())?;
-        let store = NodeStore {
-            cores: plan.cores.clone(),
-            access: plan.access.clone(),
-            tokens: plan.tokens.clone(),
-            node: plan.node,
-            namespace,
-            url: format!("{scheme}://{address}"),
-        };
         let entrance = Entrance::new("etcd", plan.tls.clone(), plan.config.proxies.clone(), super::no_tls);
         let door = EtcdDoor {
-            service: super::service(Arc::new(store)),
+            service,
             limits: plan.limits.clone(),
             entrance: entrance.with_http2(),
             certificate_required: plan.certificate_required,
@@ -108,7 +92,7 @@ async fn serve(plan: EtcdPlan, mut stop: watch::Receiver<bool>, drain: watch::Re
 
 /// The door at one listener of one thread.
 struct EtcdDoor {
-    service: super::Service,
+    service: EtcdService,
     limits: HttpLimits,
     entrance: Entrance,
     certificate_required: bool,
@@ -170,10 +154,10 @@ impl EtcdDoor {
         let stream = ClientStream::new(stream, self.limits.body_timeout, head);
         let user: Option<Arc<str>> = shown.name().map(|name| Arc::from(name.user()));
         let refusal: Option<Arc<str>> = shown.refusal(self.certificate_required).map(Arc::from);
-        let own = self.clone();
+        let connection = self.service.connection();
         let service = service_fn(move |request: hyper::Request<Incoming>| {
-            let (service, user, refusal) = (own.service.clone(), user.clone(), refusal.clone());
-            async move { super::answer(service, request, user, refusal).await }
+            let (connection, user, refusal) = (connection.clone(), user.clone(), refusal.clone());
+            async move { Ok::<_, Infallible>(answer(&connection, request, user, refusal).await) }
         });
         let mut builder = auto::Builder::new(OnThisThread);
         builder
@@ -202,4 +186,21 @@ impl EtcdDoor {
         // Streams of watches do not end by themselves.
         let _ = tokio::time::timeout(crate::node::DRAIN_MAX, connection).await;
     }
+}
+
+/// What a request is answered. `user`: whose certificate the client has shown; `refusal`: what TLS says against it.
+async fn answer(
+    connection: &Connection,
+    mut request: hyper::Request<Incoming>,
+    user: Option<Arc<str>>,
+    refusal: Option<Arc<str>>,
+) -> hyper::Response<door_etcd::Body> {
+    // Whether the node lives is everybody's to ask.
+    if let Some(reason) = refusal.filter(|_| request.uri().path() != "/health") {
+        return door_etcd::refuse(&request, &reason);
+    }
+    if let Some(user) = user {
+        request.extensions_mut().insert(CertificateUser(user.to_string()));
+    }
+    connection.answer(request).await
 }
