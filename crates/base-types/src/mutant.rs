@@ -213,7 +213,7 @@ mutants! {
     LeaseKeyDeletedTwice = "a key that was deleted with its lease is deleted once more when it has been put again",
     LeaseKeepsDetached = "a key that was put again without its lease is deleted with it",
     ParkedReadForgotten = "a read that waits for a change is not looked at when one is applied, only at its end",
-    ParkedReadSkipsChange = "a read that waits for a change goes on after the first commit that comes",
+    ParkedReadSkipsChange = "a read that waits for a change continues after the first commit that comes",
     LeaderNeverExpires = "no leader proposes the end of leases",
     LeaseEndsEarly = "leases end up to two seconds before their time",
     GarbageStays = "no leader proposes the removal of history that was compacted",

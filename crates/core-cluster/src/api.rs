@@ -1,7 +1,6 @@
 //! What goes into a [`crate::Lane`] and what comes out: operations on local replicas, messages for
 //! peers, jobs for the engine.
 
-pub use crate::replica::parked::PARK_MAX;
 pub use crate::request_id_terms::RequestIdTerms;
 use base_engine::{BatchOperation, Engine, EngineError, VerifiedPart, WriteBatch};
 use base_types::mutant::{planted, Mutant};
@@ -12,6 +11,10 @@ use base_types::{
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// The longest that a member keeps a read that waits for a change (parked.rs).
+pub const PARK_MAX: Duration = Duration::from_secs(10);
 
 /// Keys of a whole space, each with its new value or (`None`) its tombstone.
 pub type Layer = BTreeMap<Bytes, Option<Bytes>>;

@@ -1,4 +1,4 @@
-//! Reads that wait for a change: a member keeps them until one is applied, instead of being asked again and again.
+//! Reads that wait for a change: a member keeps them until one is applied, so that nobody polls.
 //!
 //! ```text
 //!   read ──nothing yet──▶ kept ──a change is applied──▶ read once more ──▶ answered, or kept on from there
@@ -13,6 +13,7 @@
 //! applied is passed over (mutant `ParkedReadSkipsChange`), and none waits for the read's end (mutant `ParkedReadForgotten`).
 //! Not here: how long a router waits for the answer (core-node, `router.rs`). Why: decision 0080.
 
+use crate::api::PARK_MAX;
 use crate::context::LaneContext;
 use crate::replica::reads::WaitingRead;
 use crate::replica::Replica;
@@ -22,8 +23,6 @@ use base_types::{ReadConsistency, Tick};
 use bytes::Bytes;
 use std::time::Duration;
 
-/// The longest that a read is kept.
-pub const PARK_MAX: Duration = Duration::from_secs(10);
 /// What is kept of a read's deadline for its answer's way.
 const PARK_MARGIN: Duration = Duration::from_millis(50);
 /// Reads that one replica keeps. Each is read once more after each turn that changed its space, so a door keeps one for many
@@ -33,7 +32,7 @@ const PARKED_READS_MAX: usize = 256;
 const PARKED_QUERY_BYTES_MAX: usize = 4_096;
 
 struct ParkedRead {
-    /// Its query goes on from what was there when it was last looked at.
+    /// Its query continues from what was there when it was last looked at.
     read: WaitingRead,
     level: ReadConsistency,
     until: Tick,

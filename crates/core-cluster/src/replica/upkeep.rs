@@ -27,7 +27,7 @@ const ID_BIT: u128 = 1 << 63;
 /// How long such a request id is remembered: nobody repeats it.
 const KEEP_MS: u64 = 1_000;
 
-/// What one leader remembers. Whoever comes to lead begins with nothing.
+/// What one leader remembers. A new leader begins with nothing.
 #[derive(Default)]
 pub struct Upkeep {
     /// Spaces that have changed since they were looked at, a bit for each backend.
