@@ -98,6 +98,9 @@ pub struct UserRow {
 pub struct RoleRow {
     /// What it allows.
     pub rules: Vec<Rule>,
+    /// Follows from the request that made it; zero where that had no id, and in rows of earlier builds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub id: u64,
 }
 
 /// A group of users of an OIDC issuer.
@@ -159,6 +162,10 @@ pub struct S3KeyRow {
     pub note: String,
     /// When it was made.
     pub created_ms: u64,
+}
+
+fn is_zero(id: &u64) -> bool {
+    *id == 0
 }
 
 impl Row {

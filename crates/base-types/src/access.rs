@@ -204,6 +204,10 @@ pub struct CreateTenant {
     pub tenant: String,
     /// What belongs to it, for example `kv/shop-*` and `bucket/shop-*`.
     pub owns: Vec<String>,
+    /// The id that follows from the request's, where it has one; zero: the core draws one. A tenant of this name and id is one that
+    /// this request made before.
+    #[serde(skip)]
+    pub id: u64,
 }
 
 /// Removes a tenant that has no users.
@@ -335,6 +339,10 @@ pub struct CreateRole {
     /// One of this name is replaced.
     #[serde(default)]
     pub replace: bool,
+    /// The id that follows from the request's, where it has one; zero: it gets none. A role of this name and id is one that
+    /// this request made before.
+    #[serde(skip)]
+    pub id: u64,
 }
 
 /// Removes a role. Who has it keeps nothing of it.
@@ -374,6 +382,10 @@ pub struct CreateGroup {
     /// One of this name is replaced.
     #[serde(default)]
     pub replace: bool,
+    /// The id that follows from the request's, where it has one; zero: the core draws one. A group of this name and id is one that
+    /// this request made before.
+    #[serde(skip)]
+    pub id: u64,
 }
 
 /// Removes a group. Its members keep nothing of it.

@@ -2,7 +2,8 @@
 //!
 //! Always: pure; nobody gives the role `root` who does not have everything; a user of a tenant is called `name@tenant`, and
 //! the tenant exists (`tests::tenants_bound_their_users`); the directory has at most `ROWS_MAX` rows; names that were deleted
-//! long ago are forgotten a few at a time.
+//! long ago are forgotten a few at a time; a request that made something and is retried makes nothing twice, and is answered as at
+//! first (`tests::a_repeated_request_makes_nothing_twice`).
 //! Not here: how an edit is committed (change.rs).
 
 mod groups;
@@ -85,6 +86,11 @@ fn pattern(field: &str, text: &str) -> Result<Pattern, Refusal> {
     text.parse().map_err(|error| Refusal::new(ErrorCode::InvalidField, format!("{field}: {error}")))
 }
 
+/// Whether a row was made by the very request that asks for it: one whose answer was lost, and that is retried.
+fn made_before(there: u64, of_request: u64) -> bool {
+    of_request != 0 && there == of_request
+}
+
 fn exists(code: ErrorCode, what: &str, name: &str) -> Refusal {
     Refusal::new(code, format!("{what} '{name}' exists already; choose another name"))
 }
@@ -122,23 +128,27 @@ impl Draft<'_> {
         }
     }
 
-    /// The id that follows from the request, or one that is drawn.
-    fn id_of_user(&mut self, call: &CreateUser) -> Result<u64, Refusal> {
-        if call.id == 0 {
+    /// The id that follows from the request, or one that is drawn where the request has none (zero).
+    fn id_of(&mut self, what: &str, of_request: u64) -> Result<u64, Refusal> {
+        if of_request == 0 {
             return Ok(self.draw_id());
         }
-        if self.directory.identity(call.id).is_some() || self.has_user(call.id) {
-            return Err(Refusal::new(
-                ErrorCode::Conflict,
-                "the user's id is taken: nothing was made; retry with another request_id",
-            ));
+        if self.directory.identity(of_request).is_some() || self.is_taken(of_request) {
+            let message = format!("the {what}'s id is taken: nothing was made; retry with another request_id");
+            return Err(Refusal::new(ErrorCode::Conflict, message));
         }
-        Ok(call.id)
+        Ok(of_request)
     }
 
     /// Disabled users, too: nobody gets the id of one.
-    fn has_user(&self, id: u64) -> bool {
-        let of = |body: &RowBody| matches!(body, RowBody::User(user) if user.id == id);
+    fn is_taken(&self, id: u64) -> bool {
+        let of = |body: &RowBody| match body {
+            RowBody::User(UserRow { id: own, .. })
+            | RowBody::Tenant(TenantRow { id: own, .. })
+            | RowBody::Group(GroupRow { id: own, .. })
+            | RowBody::Role(RoleRow { id: own, .. }) => *own == id,
+            _ => false,
+        };
         self.directory.rows().values().filter_map(|row| row.body.as_ref()).any(of)
     }
 
@@ -180,15 +190,17 @@ impl Draft<'_> {
             return Err(Refusal::new(ErrorCode::InvalidField, message));
         }
         let name = format!("tenant/{}", call.tenant);
-        if self.body(&name).is_some() {
-            return Err(exists(ErrorCode::TenantExists, "tenant", &call.tenant));
+        match self.body(&name) {
+            Some(RowBody::Tenant(there)) if made_before(there.id, call.id) => return Ok(AccessAnswer::Done),
+            Some(_) => return Err(exists(ErrorCode::TenantExists, "tenant", &call.tenant)),
+            None => {}
         }
         if !(1..=BINDINGS_MAX).contains(&call.owns.len()) {
             let message = format!("owns: a tenant owns 1 to {BINDINGS_MAX} resources, for example kv/shop-*");
             return Err(Refusal::new(ErrorCode::LimitOutOfRange, message));
         }
         let owns: Vec<Pattern> = call.owns.iter().map(|on| pattern("owns", on)).collect::<Result<_, _>>()?;
-        let id = self.draw_id();
+        let id = self.id_of("tenant", call.id)?;
         self.set(name, RowBody::Tenant(TenantRow { id, owns, created_ms: self.now_ms }));
         Ok(AccessAnswer::Done)
     }
@@ -236,8 +248,7 @@ impl Draft<'_> {
         check_name("user", &call.user)?;
         let name = format!("user/{}", call.user);
         match self.body(&name) {
-            // Made by this request, whose answer was lost.
-            Some(RowBody::User(there)) if call.id != 0 && there.id == call.id => return Ok(AccessAnswer::Done),
+            Some(RowBody::User(there)) if made_before(there.id, call.id) => return Ok(AccessAnswer::Done),
             Some(_) => return Err(exists(ErrorCode::UserExists, "user", &call.user)),
             None => {}
         }
@@ -247,7 +258,7 @@ impl Draft<'_> {
         }
         let tenant = self.tenant_of(&call.user)?;
         let roles = self.bindings(&call.roles)?;
-        let id = self.id_of_user(call)?;
+        let id = self.id_of("user", call.id)?;
         let row = UserRow {
             id,
             service: call.service,
@@ -339,17 +350,22 @@ impl Draft<'_> {
             let verbs = verbs.map_err(|error| Refusal::new(ErrorCode::InvalidField, format!("verbs: {error}")))?;
             Ok(Rule { verbs, on: pattern("on", &rule.on)? })
         });
-        let row = RoleRow { rules: rules.collect::<Result<_, Refusal>>()? };
+        let mut row = RoleRow { rules: rules.collect::<Result<_, Refusal>>()?, id: call.id };
         row.check(&call.role)?;
         self.check_gift(&row.rules)?;
         let name = format!("role/{}", call.role);
         match self.body(&name) {
-            Some(RowBody::Role(own)) if *own == row => return Ok(AccessAnswer::Done),
+            // Also after others replaced its rules: the retry takes nothing of theirs back.
+            Some(RowBody::Role(own)) if made_before(own.id, call.id) || own.rules == row.rules => {
+                return Ok(AccessAnswer::Done);
+            }
             Some(_) if !call.replace => {
                 let message =
                     format!("role '{}' exists with other rules; `replace` (--replace) changes them", call.role);
                 return Err(Refusal::new(ErrorCode::RoleExists, message));
             }
+            Some(RowBody::Role(own)) => row.id = own.id,
+            _ if call.id != 0 => row.id = self.id_of("role", call.id)?,
             _ => {}
         }
         self.set(name, RowBody::Role(row));

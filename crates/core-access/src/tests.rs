@@ -256,6 +256,7 @@ fn a_repeated_request_makes_nothing_twice() {
     assert_eq!(world.ask(0, other).unwrap_err().code, ErrorCode::UserExists, "another request");
     let taken = CreateUser { id: 77, ..create_user("bob", &[]) };
     assert_eq!(world.ask(0, taken).unwrap_err().code, ErrorCode::Conflict, "nobody gets another's id");
+    a_repeated_request_finds_its_tenant_group_and_role(&mut world);
     // The secret whose answer was lost opens nothing.
     let (first, call) = create_token("alice", 8);
     let call = CreateToken { of_request: true, ..call };
@@ -275,6 +276,44 @@ fn a_repeated_request_makes_nothing_twice() {
     // What was revoked does not come back.
     world.ask(0, RevokeToken { id: format!("{:016x}", 8), user: None }).unwrap();
     assert_eq!(world.ask(0, call).unwrap_err().code, ErrorCode::Conflict);
+}
+
+fn a_repeated_request_finds_its_tenant_group_and_role(world: &mut World) {
+    let tenant = |id: u64| CreateTenant { tenant: "shop".into(), owns: vec!["kv/shop-*".into()], id };
+    let group = |id: u64| CreateGroup { id, ..create_group("devs", &["reader"]) };
+    let role = |id: u64, verbs: &str| CreateRole {
+        role: "own".into(),
+        rules: vec![RuleText { verbs: verbs.into(), on: "kv/a".into() }],
+        replace: false,
+        id,
+    };
+    let first: [AccessAction; 3] = [tenant(81).into(), group(82).into(), role(83, "read").into()];
+    for call in &first {
+        world.ask(0, call.clone()).unwrap();
+    }
+    // Others change what was made before the retry comes: it was made, and the retry takes nothing back.
+    world.ask(0, CreateGroup { replace: true, ..group(92) }).unwrap();
+    world.ask(0, CreateRole { replace: true, ..role(93, "write") }).unwrap();
+    let epoch = world.epoch(0);
+    for node in [0, 1] {
+        world.sync(node);
+        for call in &first {
+            assert_eq!(world.ask(node, call.clone()), Ok(AccessAnswer::Done), "{call:?}");
+        }
+    }
+    world.sync(0);
+    assert_eq!(world.epoch(0), epoch, "a retry changes nothing");
+    let others: [(AccessAction, ErrorCode); 6] = [
+        (tenant(71).into(), ErrorCode::TenantExists),
+        (group(72).into(), ErrorCode::GroupExists),
+        (role(73, "read").into(), ErrorCode::RoleExists),
+        (tenant(0).into(), ErrorCode::TenantExists),
+        (CreateTenant { tenant: "other".into(), ..tenant(81) }.into(), ErrorCode::Conflict),
+        (CreateRole { role: "other".into(), ..role(81, "read") }.into(), ErrorCode::Conflict),
+    ];
+    for (call, code) in others {
+        assert_eq!(world.ask(0, call.clone()).unwrap_err().code, code, "{call:?}");
+    }
 }
 
 #[test]
@@ -365,7 +404,7 @@ fn tenants_bound_their_users() {
     let mut world = World::new(1);
     let refusal = world.ask(0, create_user("ann@shop", &[])).unwrap_err();
     assert_eq!(refusal.code, ErrorCode::NoSuchTenant);
-    world.ask(0, CreateTenant { tenant: "shop".into(), owns: vec!["kv/shop-*".into()] }).unwrap();
+    world.ask(0, CreateTenant { tenant: "shop".into(), owns: vec!["kv/shop-*".into()], id: 0 }).unwrap();
     world.ask(0, create_user("ann@shop", &["tenant-admin"])).unwrap();
     let described = world.ask(0, DescribeUser { user: "ann@shop".into() }).unwrap();
     let AccessAnswer::User(ann) = described else { panic!("{described:?}") };
@@ -393,6 +432,7 @@ fn nobody_gives_root_who_is_not() {
         role: "all".into(),
         rules: vec![RuleText { verbs: "all".into(), on: "*".into() }],
         replace: false,
+        id: 0,
     };
     denied(world.ask_as(0, Some(sam), all.clone()));
     // Neither by somebody else's hands.
@@ -412,7 +452,7 @@ fn nobody_gives_root_who_is_not() {
 
 fn create_group(group: &str, roles: &[&str]) -> CreateGroup {
     let roles = roles.iter().map(|role| role.to_string()).collect();
-    CreateGroup { group: group.into(), issuer: "https://corp".into(), claim: None, roles, replace: false }
+    CreateGroup { group: group.into(), issuer: "https://corp".into(), claim: None, roles, replace: false, id: 0 }
 }
 
 /// Somebody that `https://corp` puts into these groups, as a node's copy has them.
@@ -444,7 +484,7 @@ fn groups_are_made_and_replaced() {
     world.ask(0, other).unwrap();
     assert!(world.directory(0).resolve(&ann).is_none());
     assert_eq!(world.ask(0, create_group("ops@shop", &[])).unwrap_err().code, ErrorCode::NoSuchTenant);
-    world.ask(0, CreateTenant { tenant: "shop".into(), owns: vec!["kv/shop-*".into()] }).unwrap();
+    world.ask(0, CreateTenant { tenant: "shop".into(), owns: vec!["kv/shop-*".into()], id: 0 }).unwrap();
     world.ask(0, create_group("ops@shop", &["writer"])).unwrap();
     let listed = groups_of(&mut world, Some("shop"));
     assert_eq!((listed.len(), listed[0].claim.as_str(), listed[0].tenant.as_deref()), (1, "ops", Some("shop")));
@@ -546,6 +586,7 @@ fn bad_fields_are_refused_before_anything_changes() {
         role: role.into(),
         rules: vec![RuleText { verbs: verbs.into(), on: "kv/*".into() }],
         replace: false,
+        id: 0,
     };
     assert_eq!(code(&mut world, role("reader", "read").into()), ErrorCode::InvalidField);
     assert_eq!(code(&mut world, role("x", "fly").into()), ErrorCode::InvalidField);

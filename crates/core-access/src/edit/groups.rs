@@ -4,7 +4,7 @@
 //! group that says another issuer or claim is another group: who was in it is not in the new one.
 //! Not here: who is in a group (edge-node, by the issuer's tokens).
 
-use super::{exists, Draft};
+use super::{exists, made_before, Draft};
 use crate::shown::no_such_group;
 use base_access::{check_name, GroupRow, RowBody, CLAIM_BYTES_MAX};
 use base_types::access::{AccessAnswer, CreateGroup};
@@ -19,6 +19,9 @@ pub(super) fn create(draft: &mut Draft<'_>, call: &CreateGroup) -> Result<Access
     let tenant = draft.tenant_of(&call.group)?;
     let roles = draft.bindings(&call.roles)?;
     let known = draft.directory.group(&call.group).cloned();
+    if known.as_ref().is_some_and(|own| made_before(own.id, call.id)) {
+        return Ok(AccessAnswer::Done);
+    }
     if known.is_some() && !call.replace {
         return Err(exists(ErrorCode::GroupExists, "group", &call.group));
     }
@@ -28,7 +31,7 @@ pub(super) fn create(draft: &mut Draft<'_>, call: &CreateGroup) -> Result<Access
     }
     let (id, created_ms) = match same {
         Some(own) => (own.id, own.created_ms),
-        None => (draft.draw_id(), draft.now_ms),
+        None => (draft.id_of("group", call.id)?, draft.now_ms),
     };
     let row = GroupRow { id, issuer: call.issuer.clone(), claim, tenant, roles, created_ms };
     draft.set(format!("group/{}", call.group), RowBody::Group(row));

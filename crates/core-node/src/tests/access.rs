@@ -202,7 +202,7 @@ fn oidc_users_have_what_their_groups_give() {
     let mut world = world(2);
     let (group, issuer) = ("devs".to_string(), "https://corp".to_string());
     let roles = vec!["writer on kv/a/x/".to_string()];
-    world.access(1, CreateGroup { group, issuer, claim: None, roles, replace: false }).unwrap();
+    world.access(1, CreateGroup { group, issuer, claim: None, roles, replace: false, id: 0 }).unwrap();
     let epoch = world.nodes[&NodeId(1)].directory.epoch();
     world.until("every node has the group", REVOKED_MS, |world| {
         world.nodes.values().all(|node| node.directory.epoch() >= epoch)

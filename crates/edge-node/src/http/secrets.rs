@@ -53,6 +53,9 @@ pub(super) async fn prepare(hub: &AccessHub, request: &mut Request) -> Result<Op
             let id = id_for(&format!("S3 key of {}", call.user));
             return s3_key(hub, call, id).await.map(Some);
         }
+        AccessAction::CreateTenant(call) => call.id = id_for(&format!("tenant {}", call.tenant)).unwrap_or(0),
+        AccessAction::CreateRole(call) => call.id = id_for(&format!("role {}", call.role)).unwrap_or(0),
+        AccessAction::CreateGroup(call) => call.id = id_for(&format!("group {}", call.group)).unwrap_or(0),
         AccessAction::CreateUser(call) => {
             call.id = id_for(&format!("user {}", call.user)).unwrap_or(0);
             if let Some(password) = call.password.take() {
