@@ -13,6 +13,7 @@ if [ -n "${2:-}" ]; then only=(--only "$2"); fi
 # A few mutants no story of the simulator leads to: their own crate hunts them (the shards', all of theirs).
 if [ -z "${2:-}" ]; then
   cargo test --quiet --locked --package core-backends --features mutants --lib -- --ignored
+  cargo test --quiet --locked --package door-s3 --features mutants --lib -- --ignored
   cargo test --quiet --locked --package core-cluster --features mutants --lib -- --ignored every_planted_bug_is_noticed
   cargo test --quiet --locked --package core-node --features mutants --lib -- --ignored --test-threads 1 planted_bug
   # The command that a planted bug's failing seed prints shows the violation.

@@ -201,6 +201,7 @@ mutants! {
     OwnerSkipsAccess = "a cluster's owner does not look whether what was decided elsewhere still holds",
     StaleDecisionAccepted = "a decision by an older directory holds although the user's roles have changed since",
     GatewayAsksAsNode = "what the S3 gateway decided for a user is forwarded in the node's own name",
+    SessionPolicyDropped = "an S3 session may do all that its user may, whatever its own policy says",
     ScanBeyondGrant = "a scan that begins within a grant may end outside of it",
     RawClusterAllowed = "a raw cluster is treated as a keyspace of its name",
     HorizonIgnored = "a versioned cluster answers reads at stamps of which it has given up history",

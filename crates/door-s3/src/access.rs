@@ -1,9 +1,11 @@
 //! Who may do what: a pure decision over the bucket's owner, policy, public access block and ACLs.
 //!
-//!   beyond the key's or the tenant's bounds ─▶ no      explicit deny of the policy ─▶ no
+//!   not allowed by the session's policy ─▶ no      beyond the key's or the tenant's bounds ─▶ no
+//!   explicit deny of the bucket's policy ─▶ no
 //!   owner ─▶ yes   a role of the user ─▶ yes   allow of the policy ─▶ yes   ACL (where ACLs count) ─▶ yes   else no
 //!
-//! Always: no answer without a reason; a policy that cannot be read lets in only the bucket's owner; no decision takes
+//! Always: no answer without a reason; a session with a policy may do nothing that the policy does not allow, whatever else would
+//! (`tests::a_sessions_policy_bounds_every_reason`, mutant `SessionPolicyDropped`); a policy that cannot be read lets in only the bucket's owner; no decision takes
 //! more than [`STEPS_MAX`] steps: a request that would is refused.
 //! Not here: signatures (s3s), what a call needs (`gateway`), S3's own texts of ACLs (`acl.rs`).
 
@@ -15,15 +17,18 @@ mod variable;
 mod wildcard;
 
 pub use condition::Context;
-pub use policy::{Policy, Verdict, ACTIONS, PATTERN_BYTES_MAX, POLICY_BYTES_MAX};
+pub use policy::{Policy, Verdict, ACTIONS, PATTERN_BYTES_MAX, POLICY_BYTES_MAX, SESSION_POLICY_CHARS_MAX};
 pub use wildcard::STEPS_MAX;
 
 use base_access::Identity;
+use base_types::mutant::{planted, Mutant};
 use base_types::s3::{Acl, BucketInfo, Grantee, ObjectOwnership, Permission, PublicAccessBlock};
 use base_types::Refusal;
+use std::sync::Arc;
+use wildcard::Steps;
 
 /// Who asks.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Caller {
     /// Nobody signed the request.
     Anonymous,
@@ -31,6 +36,8 @@ pub enum Caller {
     Account(String),
     /// A user of the world's directory, whose account is named so.
     User(String, Box<Identity>),
+    /// A session of such a user that has a policy: it may do what both allow.
+    Bounded(String, Box<Identity>, Arc<Policy>),
 }
 
 impl Caller {
@@ -43,15 +50,23 @@ impl Caller {
     pub fn account(&self) -> Option<&str> {
         match self {
             Caller::Anonymous => None,
-            Caller::Account(account) | Caller::User(account, _) => Some(account),
+            Caller::Account(account) | Caller::User(account, _) | Caller::Bounded(account, ..) => Some(account),
         }
     }
 
     /// What the world's directory says of it.
     pub fn identity(&self) -> Option<&Identity> {
         match self {
-            Caller::User(_, identity) => Some(identity),
+            Caller::User(_, identity) | Caller::Bounded(_, identity, _) => Some(identity),
             Caller::Anonymous | Caller::Account(_) => None,
+        }
+    }
+
+    /// What bounds its session.
+    fn session_policy(&self) -> Option<&Policy> {
+        match self {
+            Caller::Bounded(.., policy) if !planted(Mutant::SessionPolicyDropped) => Some(policy),
+            _ => None,
         }
     }
 }
@@ -84,6 +99,8 @@ pub enum Denied {
     PublicBlocked,
     /// It is beyond what the caller's key or tenant is bounded by.
     OutOfBounds,
+    /// The session's policy does not allow it.
+    BySession,
     /// Nothing allows it.
     NotAllowed,
     /// The policy would take too much work to judge this request by.
@@ -102,12 +119,16 @@ pub fn might_allow(caller: &Caller, action: &str, bucket: &BucketInfo) -> bool {
         Some(Ok(policy)) => policy.might_allow(caller, action),
         Some(Err(_)) | None => false,
     };
+    let bounded = caller.session_policy().is_some_and(|policy| !policy.might_allow(caller, action));
     let any_object =
         Asked { caller, action, bucket, policy: None, key: None, object_acl: None, context: &Context::default() };
-    caller.is(&bucket.owner.id)
-        || caller.identity().is_some_and(|identity| grants::might_give(identity, action, &bucket.bucket))
-        || acl_allows(&any_object, bucket.public_access_block.unwrap_or_default())
-        || by_policy()
+    let by_any = || {
+        caller.is(&bucket.owner.id)
+            || caller.identity().is_some_and(|identity| grants::might_give(identity, action, &bucket.bucket))
+            || acl_allows(&any_object, bucket.public_access_block.unwrap_or_default())
+            || by_policy()
+    };
+    !bounded && by_any()
 }
 
 /// The calls by which a bucket's owner can always mend a policy that shuts everybody out.
@@ -116,6 +137,8 @@ const OWNER_ALWAYS: [&str; 3] = ["s3:GetBucketPolicy", "s3:PutBucketPolicy", "s3
 /// Decides.
 pub fn decide(asked: &Asked<'_>) -> Result<(), Denied> {
     let owner = asked.caller.is(&asked.bucket.owner.id);
+    let mut steps = Steps::default();
+    in_session(asked, &mut steps)?;
     if !in_bounds(asked) {
         return Err(Denied::OutOfBounds);
     }
@@ -124,7 +147,10 @@ pub fn decide(asked: &Asked<'_>) -> Result<(), Denied> {
     }
     let verdict = match asked.policy {
         None => Verdict::Silent,
-        Some(Ok(policy)) => policy.judge(asked.caller, asked.action, &asked.bucket.bucket, asked.key, asked.context),
+        Some(Ok(policy)) => {
+            let resource = (asked.bucket.bucket.as_str(), asked.key);
+            policy.judge_within(&mut steps, asked.caller, asked.action, resource, asked.context)
+        }
         Some(Err(_)) if owner => Verdict::Silent,
         Some(Err(_)) => Verdict::Deny,
     };
@@ -156,16 +182,34 @@ fn in_bounds(asked: &Asked<'_>) -> bool {
     asked.caller.identity().is_none_or(|own| grants::within(own, asked.action, bucket, asked.key, asked.context))
 }
 
+/// What the session's policy says, if there is one: what it does not allow, nothing else does. It takes of the decision's steps.
+fn in_session(asked: &Asked<'_>, steps: &mut Steps) -> Result<(), Denied> {
+    let Some(policy) = asked.caller.session_policy() else { return Ok(()) };
+    let resource = (asked.bucket.bucket.as_str(), asked.key);
+    match policy.judge_within(steps, asked.caller, asked.action, resource, asked.context) {
+        Verdict::Allow => Ok(()),
+        Verdict::Deny | Verdict::Silent => Err(Denied::BySession),
+        Verdict::TooCostly => Err(Denied::TooCostly),
+    }
+}
+
 /// Whether a role of the user gives it. The world's roles are above its buckets: an object that somebody else put is no exception.
 fn role_allows(asked: &Asked<'_>) -> bool {
     let bucket = &asked.bucket.bucket;
     asked.caller.identity().is_some_and(|own| grants::gives(own, asked.action, bucket, asked.key, asked.context))
 }
 
-/// Whether a user's roles let it make this bucket. An S3 account makes any.
-pub fn may_create(caller: &Caller, bucket: &str) -> bool {
-    let create = |own| grants::gives(own, "s3:CreateBucket", bucket, None, &Context::default());
-    caller.identity().is_none_or(create)
+/// Whether a user's roles, and its session's policy, let it make this bucket. An S3 account makes any.
+pub fn may_create(caller: &Caller, bucket: &str, context: &Context) -> bool {
+    const CREATE: &str = "s3:CreateBucket";
+    let session = caller.session_policy();
+    session.is_none_or(|policy| policy.judge(caller, CREATE, bucket, None, context) == Verdict::Allow)
+        && caller.identity().is_none_or(|own| grants::gives(own, CREATE, bucket, None, context))
+}
+
+/// Whether the caller's session may list buckets by name at all.
+pub fn may_list_buckets(caller: &Caller, context: &Context) -> bool {
+    caller.session_policy().is_none_or(|policy| policy.allows_list_of_buckets(caller, context))
 }
 
 /// Whether the caller's key and tenant reach into this bucket at all: a list of names has no others.
@@ -261,5 +305,7 @@ fn bucket_permission(action: &str) -> Option<Permission> {
     })
 }
 
+#[cfg(all(test, feature = "mutants"))]
+mod mutants;
 #[cfg(test)]
 mod tests;

@@ -10,6 +10,7 @@
 
 pub mod session;
 
+use crate::access::Policy;
 use crate::error::to_s3;
 use crate::metadata::{ask, MetadataService};
 use base_access::Identity;
@@ -37,6 +38,8 @@ pub struct DirectoryUser {
     pub identity: Identity,
     /// As what the core is asked: decided by the gateway, at the directory's epoch of this.
     pub asks_as: base_types::access::Caller,
+    /// What bounds it more, where the key is a session's with a policy.
+    pub session_policy: Option<Arc<Policy>>,
 }
 
 /// Who has an access key.

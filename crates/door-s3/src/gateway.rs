@@ -174,8 +174,12 @@ impl Gateway {
                 let account = signer.owner.id.clone();
                 let (caller, asks_as) = match signer.user {
                     Some(user) => {
-                        let asks_as = user.asks_as;
-                        (Caller::User(account, Box::new(user.identity)), asks_as)
+                        let identity = Box::new(user.identity);
+                        let caller = match user.session_policy {
+                            None => Caller::User(account, identity),
+                            Some(policy) => Caller::Bounded(account, identity, policy),
+                        };
+                        (caller, user.asks_as)
                     }
                     None => (Caller::Account(account), node),
                 };

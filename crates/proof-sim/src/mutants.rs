@@ -60,6 +60,7 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
     (Mutant::RottenSurvivorTrusted, "no survivor of a story that leans to recovery rots (core-cluster)"),
     (Mutant::LivingMembersOverruled, "an operator of a story asks when the dead are dead (core-node)"),
     (Mutant::GatewayAsksAsNode, "no simulated client speaks to an S3 gateway (core-node)"),
+    (Mutant::SessionPolicyDropped, "no simulated client speaks to an S3 gateway (door-s3)"),
     (Mutant::HorizonIgnored, "no simulated world has a cluster of the backend `versioned` yet (core-backends)"),
     (Mutant::CompactionDropsLive, "no simulated world has a cluster of the backend `versioned` yet (core-backends)"),
     (Mutant::PinIgnored, "no simulated world has a cluster of the backend `versioned` yet (core-backends)"),

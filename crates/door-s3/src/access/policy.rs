@@ -1,7 +1,8 @@
-//! Bucket policies: the JSON text to statements, statements to a verdict.
+//! Policies of buckets and of sessions: the JSON text to statements, statements to a verdict.
 //!
 //! Always: what is not understood is refused when the policy is put (`MalformedPolicy`), never passed
 //! over: an element that were ignored could open a bucket. An explicit deny wins over every allow.
+//! A session's policy names no principals, for it is about its session alone, and resources of any bucket.
 //! Not here: ACLs, owners, public access block (`access.rs`).
 
 use super::condition::{Condition, Context};
@@ -20,6 +21,10 @@ pub const POLICY_BYTES_MAX: usize = 20 << 10;
 pub const PATTERN_BYTES_MAX: usize = 2 << 10;
 /// What every resource of a bucket's policy begins with.
 const RESOURCE_ARN: &str = "arn:aws:s3:::";
+/// The longest policy of a session, in characters: AWS's bound.
+pub const SESSION_POLICY_CHARS_MAX: usize = 2_048;
+/// What a session's policy may name beside [`ACTIONS`]; no bucket has it.
+const LIST_BUCKETS: &str = "s3:ListAllMyBuckets";
 /// The versions of the policy language.
 const VERSIONS: [&str; 2] = ["2012-10-17", "2008-10-17"];
 
@@ -125,6 +130,13 @@ pub enum Verdict {
     TooCostly,
 }
 
+/// What a policy is of.
+#[derive(Clone, Copy)]
+enum Of<'a> {
+    Bucket(&'a str),
+    Session,
+}
+
 fn malformed(message: impl Into<String>) -> Refusal {
     S3ErrorCode::MalformedPolicy.because(message)
 }
@@ -138,48 +150,38 @@ impl Policy {
                 text.len()
             )));
         }
-        let value: Value = serde_json::from_str(text).map_err(|_| malformed("Policies must be valid JSON"))?;
+        let value = serde_json::from_str(text).map_err(|_| malformed("Policies must be valid JSON"))?;
         let public = PolicyShape::deserialize(&value).is_ok_and(|shape| shape.is_public());
-        let Value::Object(fields) = value else { return Err(malformed("the policy must be a JSON object")) };
-        let mut statements = Vec::new();
-        let mut version = false;
-        for (name, value) in &fields {
-            match name.as_str() {
-                "Version" => {
-                    version = value.as_str().is_some_and(|text| VERSIONS.contains(&text));
-                    if !version {
-                        return Err(malformed(format!("the policy's Version must be {}", VERSIONS[0])));
-                    }
-                }
-                "Id" if value.is_string() => {}
-                "Statement" => statements = parse_statements(value, bucket)?,
-                other => return Err(malformed(format!("Unknown field {other}"))),
-            }
-        }
-        if !version {
-            return Err(malformed(format!("the policy must contain a Version, {}", VERSIONS[0])));
-        }
-        if statements.is_empty() {
-            return Err(malformed("Missing required field Statement"));
-        }
-        let old = fields.get("Version").and_then(Value::as_str) == Some(VERSIONS[1]);
-        if old && text.contains("${") {
-            return Err(malformed(format!("policy variables need the Version {}", VERSIONS[0])));
-        }
-        Ok(Policy { statements, public })
+        Ok(Policy { statements: statements_of(&value, Of::Bucket(bucket))?, public })
+    }
+
+    /// Reads the policy of a session: what it may do at most. Its caller has bounded the text ([`SESSION_POLICY_CHARS_MAX`]).
+    pub fn of_session(value: &Value) -> Result<Policy, Refusal> {
+        Ok(Policy { statements: statements_of(value, Of::Session)?, public: false })
     }
 
     /// What it says of a request on a bucket, or on a key of it.
     pub fn judge(&self, caller: &Caller, action: &str, bucket: &str, key: Option<&str>, context: &Context) -> Verdict {
+        self.judge_within(&mut Steps::default(), caller, action, (bucket, key), context)
+    }
+
+    /// As `judge`, with the steps that are left to a decision.
+    pub(super) fn judge_within(
+        &self,
+        steps: &mut Steps,
+        caller: &Caller,
+        action: &str,
+        (bucket, key): (&str, Option<&str>),
+        context: &Context,
+    ) -> Verdict {
         let resource = match key {
             Some(key) => format!("{RESOURCE_ARN}{bucket}/{key}"),
             None => format!("{RESOURCE_ARN}{bucket}"),
         };
         let asked = Question { caller, action: action.to_ascii_lowercase(), resource, context };
-        let mut steps = Steps::default();
         let mut verdict = Verdict::Silent;
         for statement in &self.statements {
-            match statement.speaks_of(&asked, &mut steps) {
+            match statement.speaks_of(&asked, steps) {
                 Ok(false) => {}
                 Ok(true) if statement.allow => verdict = Verdict::Allow,
                 Ok(true) => return Verdict::Deny,
@@ -187,6 +189,11 @@ impl Policy {
             }
         }
         verdict
+    }
+
+    /// Whether a session's policy lets it list buckets by name.
+    pub fn allows_list_of_buckets(&self, caller: &Caller, context: &Context) -> bool {
+        self.judge(caller, LIST_BUCKETS, "*", None, context) == Verdict::Allow
     }
 
     /// Whether it lets this caller do that to any key at all, under some condition: enough to read a request's body for.
@@ -201,6 +208,41 @@ impl Policy {
     pub fn is_public(&self) -> bool {
         self.public
     }
+}
+
+fn statements_of(value: &Value, of: Of<'_>) -> Result<Vec<Statement>, Refusal> {
+    let Value::Object(fields) = value else { return Err(malformed("the policy must be a JSON object")) };
+    let mut statements = Vec::new();
+    let mut version = false;
+    for (name, value) in fields {
+        match name.as_str() {
+            "Version" => {
+                version = value.as_str().is_some_and(|text| VERSIONS.contains(&text));
+                if !version {
+                    return Err(malformed(format!("the policy's Version must be {}", VERSIONS[0])));
+                }
+            }
+            "Id" if value.is_string() => {}
+            "Statement" => statements = parse_statements(value, of)?,
+            other => return Err(malformed(format!("Unknown field {other}"))),
+        }
+    }
+    if !version {
+        return Err(malformed(format!("the policy must contain a Version, {}", VERSIONS[0])));
+    }
+    if statements.is_empty() {
+        return Err(malformed("Missing required field Statement"));
+    }
+    let old = fields.get("Version").and_then(Value::as_str) == Some(VERSIONS[1]);
+    if old && has_variables(value) {
+        return Err(malformed(format!("policy variables need the Version {}", VERSIONS[0])));
+    }
+    Ok(statements)
+}
+
+/// Whether a text anywhere in it has `${`, names of fields too.
+fn has_variables(value: &Value) -> bool {
+    value.to_string().contains("${")
 }
 
 /// What a policy is asked.
@@ -260,15 +302,15 @@ impl Listed {
     }
 }
 
-fn parse_statements(value: &Value, bucket: &str) -> Result<Vec<Statement>, Refusal> {
+fn parse_statements(value: &Value, of: Of<'_>) -> Result<Vec<Statement>, Refusal> {
     match value {
-        Value::Array(items) => items.iter().map(|item| parse_statement(item, bucket)).collect(),
-        Value::Object(_) => Ok(vec![parse_statement(value, bucket)?]),
+        Value::Array(items) => items.iter().map(|item| parse_statement(item, of)).collect(),
+        Value::Object(_) => Ok(vec![parse_statement(value, of)?]),
         _ => Err(malformed("Statement must be a list of objects")),
     }
 }
 
-fn parse_statement(value: &Value, bucket: &str) -> Result<Statement, Refusal> {
+fn parse_statement(value: &Value, of: Of<'_>) -> Result<Statement, Refusal> {
     let Value::Object(fields) = value else { return Err(malformed("each Statement must be an object")) };
     let (mut allow, mut principal, mut actions, mut resources) = (None, None, None, None);
     let mut conditions = Vec::new();
@@ -281,6 +323,9 @@ fn parse_statement(value: &Value, bucket: &str) -> Result<Statement, Refusal> {
                     Some("Deny") => false,
                     _ => return Err(malformed("Invalid effect: it must be Allow or Deny")),
                 });
+            }
+            "Principal" | "NotPrincipal" if matches!(of, Of::Session) => {
+                return Err(malformed(format!("a session's policy has no {name}: it is about its session alone")));
             }
             "Principal" | "NotPrincipal" if principal.is_some() => {
                 return Err(malformed("a Statement has Principal or NotPrincipal, not both"));
@@ -295,13 +340,13 @@ fn parse_statement(value: &Value, bucket: &str) -> Result<Statement, Refusal> {
             "Action" | "NotAction" if actions.is_none() => {
                 let patterns = texts(value, name)?;
                 let patterns: Vec<String> = patterns.iter().map(|pattern| pattern.to_ascii_lowercase()).collect();
-                patterns.iter().try_for_each(|pattern| check_action(pattern))?;
+                patterns.iter().try_for_each(|pattern| check_action(pattern, of))?;
                 let patterns = patterns.into_iter().map(Template::plain).collect();
                 actions = Some(Listed { except: name == "NotAction", patterns });
             }
             "Resource" | "NotResource" if resources.is_none() => {
                 let patterns = texts(value, name)?;
-                patterns.iter().try_for_each(|pattern| check_resource(pattern, bucket))?;
+                patterns.iter().try_for_each(|pattern| check_resource(pattern, of))?;
                 let patterns =
                     patterns.into_iter().map(Template::parse).collect::<Result<Vec<_>, _>>().map_err(malformed)?;
                 resources = Some(Listed { except: name == "NotResource", patterns });
@@ -311,7 +356,10 @@ fn parse_statement(value: &Value, bucket: &str) -> Result<Statement, Refusal> {
         }
     }
     let missing = |field: &str| malformed(format!("Missing required field {field}"));
-    let principal = principal.ok_or_else(|| missing("Principal"))?;
+    let principal = match of {
+        Of::Session => Principal::Everybody,
+        Of::Bucket(_) => principal.ok_or_else(|| missing("Principal"))?,
+    };
     let allow = allow.ok_or_else(|| missing("Effect"))?;
     if allow && matches!(principal, Principal::NotAccounts(_)) {
         return Err(malformed("Allow with NotPrincipal is not supported: it lets in everybody else"));
@@ -384,16 +432,25 @@ fn account_of(text: &str) -> Option<&str> {
     }
 }
 
-fn check_action(pattern: &str) -> Result<(), Refusal> {
+fn check_action(pattern: &str, of: Of<'_>) -> Result<(), Refusal> {
     let mut steps = Steps::default();
     let mut is = |action: &&str| matches(pattern, &action.to_ascii_lowercase(), &mut steps);
-    if ACTIONS.iter().any(|action| is(action).unwrap_or(false)) {
+    let of_session = matches!(of, Of::Session) && is(&LIST_BUCKETS).unwrap_or(false);
+    if of_session || ACTIONS.iter().any(|action| is(action).unwrap_or(false)) {
         return Ok(());
     }
     Err(malformed(format!("Policy has invalid action: {pattern}")))
 }
 
-fn check_resource(pattern: &str, bucket: &str) -> Result<(), Refusal> {
+fn check_resource(pattern: &str, of: Of<'_>) -> Result<(), Refusal> {
+    let Of::Bucket(bucket) = of else {
+        return match pattern == "*" || pattern.starts_with(RESOURCE_ARN) {
+            true => Ok(()),
+            false => {
+                Err(malformed(format!("Policy has invalid resource: {pattern} does not begin with {RESOURCE_ARN}")))
+            }
+        };
+    };
     let own = pattern.strip_prefix(RESOURCE_ARN).is_some_and(|rest| {
         let name = rest.split('/').next().unwrap_or(rest);
         matches(name, bucket, &mut Steps::default()).unwrap_or(false)

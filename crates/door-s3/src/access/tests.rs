@@ -261,8 +261,117 @@ fn a_bucket_is_seen_by_who_has_a_part_of_it() {
 
 #[test]
 fn a_bucket_is_made_by_who_may_configure_it() {
-    assert!(may_create(&user("user-1", &[("configure", "bucket/shop-*")], None), "shop-a"));
-    assert!(!may_create(&user("user-1", &[("configure", "bucket/shop-*")], None), "other"));
-    assert!(!may_create(&user("user-1", &[("read,list,write,delete", "bucket/shop-*")], None), "shop-a"));
-    assert!(may_create(&Caller::Account("ann".into()), "other"));
+    let may = |caller: &Caller, bucket: &str| may_create(caller, bucket, &Context::default());
+    assert!(may(&user("user-1", &[("configure", "bucket/shop-*")], None), "shop-a"));
+    assert!(!may(&user("user-1", &[("configure", "bucket/shop-*")], None), "other"));
+    assert!(!may(&user("user-1", &[("read,list,write,delete", "bucket/shop-*")], None), "shop-a"));
+    assert!(may(&Caller::Account("ann".into()), "other"));
+}
+
+/// A session of that user with these statements.
+fn session(of: Caller, statements: &str) -> Caller {
+    let Caller::User(account, identity) = of else { panic!("no user") };
+    let text = format!(r#"{{"Version":"2012-10-17","Statement":[{statements}]}}"#);
+    let policy = Policy::of_session(&serde_json::from_str(&text).unwrap()).unwrap();
+    Caller::Bounded(account, identity, Arc::new(policy))
+}
+
+fn part(effect: &str, action: &str, resource: &str) -> String {
+    format!(r#"{{"Effect":"{effect}","Action":"{action}","Resource":"{resource}"}}"#)
+}
+
+#[test]
+pub(super) fn a_sessions_policy_bounds_every_reason() {
+    let mut bucket = bucket();
+    let no = Err(Denied::BySession);
+    let reads = part("Allow", "s3:GetObject", "arn:aws:s3:::bucket/${aws:username}/*");
+    // By a role, by ownership, by the bucket's policy.
+    let roles = session(user("user-1", &[("all", "*")], None), &reads);
+    let owner = session(user("ann", &[], None), &reads);
+    let by_policy = session(user("user-2", &[], None), &reads);
+    bucket.policy = Some(allow("user-2", "s3:*"));
+    for caller in [&roles, &owner, &by_policy] {
+        assert_eq!(ask_as(caller, &bucket, "s3:GetObject", Some("una/a"), ""), Ok(()), "{caller:?}");
+        for (action, key) in [("s3:GetObject", "bob/a"), ("s3:PutObject", "una/a"), ("s3:DeleteObject", "una/a")] {
+            assert_eq!(ask_as(caller, &bucket, action, Some(key), ""), no, "{action} {key} {caller:?}");
+        }
+        assert_eq!(ask_as(caller, &bucket, "s3:ListBucket", None, "una/"), no);
+        assert_eq!(ask_as(caller, &bucket, "s3:DeleteBucketPolicy", None, ""), no, "not even the owner's way out");
+        assert!(might_allow(caller, "s3:GetObject", &bucket) && !might_allow(caller, "s3:PutObject", &bucket));
+        assert!(!may_create(caller, "bucket", &Context::default()) && !may_list_buckets(caller, &Context::default()));
+    }
+    // It gives nothing by itself, and an ACL for everybody is no way around it.
+    let nobody = session(user("user-3", &[], None), &part("Allow", "s3:*", "*"));
+    assert_eq!(ask_as(&nobody, &bucket, "s3:GetObject", Some("una/a"), ""), Err(Denied::NotAllowed));
+    bucket.policy = None;
+    bucket.acl = with(bucket.acl, Grantee::AllUsers, Permission::Read);
+    assert_eq!(ask_as(&nobody, &bucket, "s3:ListBucket", None, ""), Ok(()));
+    assert_eq!(ask_as(&roles, &bucket, "s3:ListBucket", None, ""), no);
+}
+
+#[test]
+fn a_sessions_policy_denies_and_names_buckets() {
+    let bucket = bucket();
+    let all = || user("user-1", &[("all", "*")], None);
+    let statements = [
+        part("Allow", "s3:*", "*"),
+        part("Deny", "s3:DeleteObject", "arn:aws:s3:::bucket/*"),
+        part("Deny", "s3:CreateBucket", "arn:aws:s3:::shop-*"),
+    ];
+    let most = session(all(), &statements.join(","));
+    assert_eq!(ask_as(&most, &bucket, "s3:PutObject", Some("a"), ""), Ok(()));
+    assert_eq!(ask_as(&most, &bucket, "s3:DeleteObject", Some("a"), ""), Err(Denied::BySession));
+    let context = Context::default();
+    assert!(may_create(&most, "other", &context) && !may_create(&most, "shop-a", &context));
+    assert!(may_list_buckets(&most, &context));
+    let lists = session(all(), &part("Allow", "s3:ListAllMyBuckets", "arn:aws:s3:::*"));
+    assert!(may_list_buckets(&lists, &context) && !may_create(&lists, "other", &context));
+    // A condition counts for calls without a bucket, too.
+    let from =
+        r#"{"Effect":"Allow","Action":"s3:*","Resource":"*","Condition":{"IpAddress":{"aws:SourceIp":"10.0.0.0/8"}}}"#;
+    let near = session(all(), from);
+    let mut there = Context::default();
+    there.set("aws:SourceIp", "10.1.2.3");
+    for (context, may) in [(&context, false), (&there, true)] {
+        assert_eq!((may_create(&near, "b", context), may_list_buckets(&near, context)), (may, may));
+    }
+}
+
+#[test]
+fn a_sessions_policy_and_its_bounds_decide_head() {
+    let bucket = bucket();
+    let (context, action) = (Context::default(), "s3:ListBucket");
+    let head = |caller: &Caller| {
+        decide_head(&Asked {
+            caller,
+            action,
+            bucket: &bucket,
+            policy: None,
+            key: None,
+            object_acl: None,
+            context: &context,
+        })
+    };
+    for (within, inner) in [(None, Ok(())), (Some("bucket/bucket/in/"), Ok(()))] {
+        let own = || user("user-1", &[("all", "bucket/bucket/in/")], within);
+        assert_eq!(head(&session(own(), &part("Allow", action, "arn:aws:s3:::bucket"))), inner);
+        assert_eq!(head(&session(own(), &part("Allow", "s3:PutObject", "*"))), Err(Denied::BySession));
+    }
+}
+
+#[test]
+fn a_decision_has_one_budget() {
+    // Close to all the steps of a decision.
+    let slow = format!("arn:aws:s3:::bucket/*{}b", "a".repeat(400));
+    let key = "a".repeat(1_000);
+    let statements = [part("Allow", "s3:*", "*"), part("Allow", "s3:*", &slow)].join(",");
+    let plain = || user("user-1", &[("all", "*")], None);
+    let bounded = session(plain(), &statements);
+    let mut bucket = bucket();
+    assert_eq!(ask_as(&bounded, &bucket, "s3:GetObject", Some(&key), ""), Ok(()));
+    let deny = statement("Deny", "*", "s3:GetObject").replace("arn:aws:s3:::bucket/*", &slow);
+    assert!(deny.contains(&slow), "{deny}");
+    bucket.policy = Some(format!(r#"{{"Version":"2012-10-17","Statement":{deny}}}"#));
+    assert_eq!(ask_as(&plain(), &bucket, "s3:GetObject", Some(&key), ""), Ok(()));
+    assert_eq!(ask_as(&bounded, &bucket, "s3:GetObject", Some(&key), ""), Err(Denied::TooCostly));
 }

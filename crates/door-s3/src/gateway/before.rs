@@ -96,7 +96,7 @@ impl BeforeBody {
         let version_id = version_of(head.uri.query().unwrap_or(""));
         let who = self.0.sender(head).await?;
         if needs == Needs::Account {
-            let may = path.get_bucket_name().is_some_and(|bucket| may_create(&who.caller, bucket));
+            let may = path.get_bucket_name().is_some_and(|bucket| may_create(&who.caller, bucket, &who.context));
             return who.owner.filter(|_| may).map(|_| ()).ok_or_else(denied);
         }
         let bucket = self.0.bucket(&who, path.get_bucket_name().ok_or_else(denied)?).await?;

@@ -1,7 +1,7 @@
 //! Calls on buckets as such.
 
 use super::{refuse_blocked_acl, Gateway, Who};
-use crate::access::{may_create, reaches};
+use crate::access::{may_create, may_list_buckets, reaches};
 use crate::convert::{asked_acl, owner_to_wire, timestamp};
 use crate::error::{because, code, to_s3};
 use crate::validate;
@@ -31,7 +31,7 @@ impl Gateway {
         request: S3Request<dto::CreateBucketInput>,
     ) -> S3Result<S3Response<dto::CreateBucketOutput>> {
         let who = self.who(&request).await?;
-        let owner = who.owner.clone().filter(|_| may_create(&who.caller, &request.input.bucket));
+        let owner = who.owner.clone().filter(|_| may_create(&who.caller, &request.input.bucket, &who.context));
         let owner = owner.ok_or_else(|| code(S3ErrorCode::AccessDenied))?;
         let asked = asked_acl!(request.input, with_write);
         let input = request.input;
@@ -125,7 +125,8 @@ impl Gateway {
         request: S3Request<dto::ListBucketsInput>,
     ) -> S3Result<S3Response<dto::ListBucketsOutput>> {
         let who = self.who(&request).await?;
-        let owner = who.owner.clone().ok_or_else(|| code(S3ErrorCode::AccessDenied))?;
+        let owner = who.owner.clone().filter(|_| may_list_buckets(&who.caller, &who.context));
+        let owner = owner.ok_or_else(|| code(S3ErrorCode::AccessDenied))?;
         let input = request.input;
         let max_buckets = match input.max_buckets {
             Some(max) if !(1..=MAX_BUCKETS_MAX).contains(&max) => return Err(code(S3ErrorCode::InvalidArgument)),

@@ -1,10 +1,12 @@
 //! A form that a client sends to STS, read and checked.
 //!
 //! Always: pure; work is bounded by the form's length; a parameter that nobody knows, comes twice, or is not done refuses the form
-//! (`tests::what_is_not_done_is_refused`).
+//! (`tests::what_is_not_done_is_refused`); a session's policy is understood whole, or refused (`tests::policies_are_bounded_and_understood`).
 //! Not here: whether the token is good (edge-node).
 
 use super::Fault;
+use crate::access::{Policy, SESSION_POLICY_CHARS_MAX};
+use serde_json::Value;
 
 /// The version of STS's API.
 const VERSION: &str = "2011-06-15";
@@ -18,6 +20,8 @@ pub const DURATION_S_MAX: u64 = 43_200;
 const DURATION_S: u64 = 3_600;
 /// What a role's ARN begins with.
 const ROLE_ARNS: [&str; 2] = ["arn:aws:iam::hive:role/", "arn:aws:iam::000000000000:role/"];
+/// STS's code for a policy that does not fit into a session.
+pub const POLICY_TOO_LARGE: &str = "PackedPolicyTooLarge";
 /// The longest name of a role.
 const ROLE_BYTES_MAX: usize = 128;
 
@@ -41,6 +45,8 @@ pub struct Assume {
     pub name: String,
     /// How long it lives, seconds.
     pub duration_s: u64,
+    /// What the session may do at most ([`Policy::of_session`] reads it).
+    pub policy: Option<Value>,
 }
 
 impl std::fmt::Debug for Assume {
@@ -86,8 +92,8 @@ pub fn parse(bytes: &[u8]) -> Result<Asked, Fault> {
     };
     match found.first() {
         None => Ok(asked),
-        Some((name, _)) if name == "Policy" || name.starts_with("PolicyArns") => Err(invalid(format!(
-            "{}: session policies are not offered; narrow the session to one group by RoleArn, or give the group a narrower role",
+        Some((name, _)) if name.starts_with("PolicyArns") => Err(invalid(format!(
+            "{}: there are no managed policies here; send the policy itself as Policy, or narrow the session to one group by RoleArn",
             shown(name)
         ))),
         Some((name, _)) => Err(invalid(format!("the parameter {} is not offered for {action}", shown(name)))),
@@ -114,7 +120,24 @@ fn assume(take: &mut dyn FnMut(&str) -> Option<String>) -> Result<Assume, Fault>
             )?
         }
     };
-    Ok(Assume { token, group, name, duration_s })
+    let policy = take("Policy").map(|text| policy_of(&text)).transpose()?;
+    Ok(Assume { token, group, name, duration_s, policy })
+}
+
+/// A session's policy that is short enough and understood.
+fn policy_of(text: &str) -> Result<Value, Fault> {
+    let malformed = |message: String| Fault::new("MalformedPolicyDocument", 400, message);
+    if text.chars().nth(SESSION_POLICY_CHARS_MAX).is_some() {
+        let message = format!("Policy has more than {SESSION_POLICY_CHARS_MAX} characters; send a shorter one");
+        return Err(Fault::new(POLICY_TOO_LARGE, 400, message));
+    }
+    let legal = |character: char| matches!(character, '\t' | '\n' | '\r' | ' '..='\u{ff}');
+    if !text.chars().all(legal) {
+        return Err(malformed("Policy has characters beyond U+00FF; write them as JSON's \\u escapes".into()));
+    }
+    let value = serde_json::from_str(text).map_err(|_| malformed("Policy is no JSON".into()))?;
+    Policy::of_session(&value).map_err(|refusal| malformed(shown_longer(&refusal.message)))?;
+    Ok(value)
 }
 
 /// The group that a role's ARN names; `None`: all of them (`*`).
@@ -133,6 +156,11 @@ fn role_of(arn: &str) -> Result<Option<String>, Fault> {
 /// The beginning of a client's own word, fit for a message.
 fn shown(text: &str) -> String {
     text.chars().take(64).flat_map(char::escape_debug).collect()
+}
+
+/// Likewise of a sentence with such words in it.
+fn shown_longer(text: &str) -> String {
+    text.chars().take(256).filter(|character| !character.is_control()).collect()
 }
 
 #[cfg(test)]
@@ -166,10 +194,45 @@ mod tests {
     }
 
     #[test]
+    fn policies_are_bounded_and_understood() {
+        let with = |policy: &str| {
+            let rest: String = form_urlencoded::Serializer::new(String::new()).append_pair("Policy", policy).finish();
+            read(&format!("&{rest}")).map(|asked| asked.policy)
+        };
+        let statement = |rest: &str| {
+            format!(r#"{{"Version":"2012-10-17","Statement":{{"Effect":"Allow","Action":"s3:GetObject",{rest}}}}}"#)
+        };
+        let good = statement(r#""Resource":"arn:aws:s3:::b/*""#);
+        assert!(with(&good).unwrap().is_some());
+        let longest = format!("{good}{}", " ".repeat(SESSION_POLICY_CHARS_MAX - good.len()));
+        assert!(with(&longest).unwrap().is_some());
+        assert_eq!(with(&format!("{longest} ")).unwrap_err().code, POLICY_TOO_LARGE);
+        for bad in [
+            "",
+            "{}",
+            "[]",
+            "{",
+            &"[".repeat(2_000),
+            &statement(r#""Resource":"arn:aws:s3:::b/*","Principal":"*""#),
+            &statement(r#""Resource":"arn:aws:iam::hive:role/x""#),
+            &statement(r#""Resource":"arn:aws:s3:::b/日""#),
+            &statement(r#""Resource":"arn:aws:s3:::b/*","Colour":"red""#),
+            &statement(r#""Resource":"arn:aws:s3:::b/*","Condition":{"Colour":{"aws:username":"x"}}"#),
+            &good.replace("s3:GetObject", "s3:Fly"),
+            &good.replace("s3:GetObject", "iam:PassRole"),
+            &good.replace("2012", "2011"),
+            &statement(&format!(r#""Resource":"{}\n""#, "x".repeat(1_800))),
+        ] {
+            let fault = with(bad).unwrap_err();
+            assert_eq!((fault.code, fault.status), ("MalformedPolicyDocument", 400), "{bad}");
+            assert!(fault.message.len() < 1_024 && !fault.message.contains('\n'), "{}", fault.message);
+        }
+    }
+
+    #[test]
     fn what_is_not_done_is_refused() {
         for (rest, part) in [
-            ("&Policy={}", "session policies"),
-            ("&PolicyArns.member.1.arn=arn:aws:iam::aws:policy/ReadOnly", "session policies"),
+            ("&PolicyArns.member.1.arn=arn:aws:iam::aws:policy/ReadOnly", "managed policies"),
             ("&ProviderId=www.amazon.com", "ProviderId"),
             ("&Colour=red", "Colour"),
             ("&DurationSeconds=899", "DurationSeconds"),

@@ -88,7 +88,9 @@ async fn answers_are_as_sts_writes_them() {
     assert!(body.contains("not &lt;good&gt; &amp; not fine"), "{body}");
     for (form_body, code, expected) in [
         ("Action=GetCallerIdentity&Version=2011-06-15".to_string(), "MissingAuthenticationToken", 403),
-        (format!("{ASSUME}good&Policy=x"), "ValidationError", 400),
+        (format!("{ASSUME}good&ProviderId=x"), "ValidationError", 400),
+        (format!("{ASSUME}good&Policy=x"), "MalformedPolicyDocument", 400),
+        (format!("{ASSUME}good&Policy={}", "x".repeat(2_049)), "PackedPolicyTooLarge", 400),
         ("x".repeat(FORM_BYTES_MAX + 1), "ValidationError", 413),
         ("\u{0}%ff%&&=".into(), "MissingAction", 400),
     ] {

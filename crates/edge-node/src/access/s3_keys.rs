@@ -51,7 +51,7 @@ impl KnownKeys for AccessHub {
         let secret_key = opened.map_err(|refusal| S3ErrorCode::ServiceUnavailable.because(refusal.message))?;
         let owner = Owner { id: account_of(row.user.1), display_name: row.user.0.clone() };
         let asks_as = Caller::Identity { credential, decided_at: Some(directory.epoch()) };
-        let user = DirectoryUser { identity: identity.clone(), asks_as };
+        let user = DirectoryUser { identity: identity.clone(), asks_as, session_policy: None };
         Ok(Some(Signer { secret_key, owner, user: Some(user) }))
     }
 }
