@@ -173,6 +173,8 @@ def main():
             setup(world, issuer)
             json_door(world, issuer)
             sessions(world, issuer, clients)
+            session_policies(issuer, clients)
+            session_forms(issuer, clients)
             bad(world, issuer, clients)
             revocation(world, issuer, clients)
             lost_issuer(world, issuer, clients)
@@ -250,7 +252,7 @@ def sessions(world, issuer, clients):
     refused("AccessDenied", "beyond the one group", narrow.put_object, Bucket="vault", Key="ops/zoe", Body=b"x")
     refused("AccessDenied", "a group that the user is not in", clients.assume, token, role="arn:aws:iam::hive:role/makers")
     refused("AccessDenied", "a user without groups", clients.assume, issuer.token("eve", ["strangers"]))
-    refused("ValidationError", "a session policy", clients.assume, token, Policy='{"Version":"2012-10-17","Statement":[]}')
+    refused("ValidationError", "a managed policy", clients.assume, token, PolicyArns=[{"arn": "arn:aws:iam::aws:policy/AmazonS3FullAccess"}])
     refused("ValidationError", "a role of AWS's", clients.assume, token, role="arn:aws:iam::123456789012:role/admin")
     # A key of a user asks STS, too.
     world.done("user", "create", "olga", "--role", "root", token=world.root)
@@ -259,6 +261,86 @@ def sessions(world, issuer, clients):
     olga = {"aws_access_key_id": pair["AWS_ACCESS_KEY_ID"], "aws_secret_access_key": pair["AWS_SECRET_ACCESS_KEY"]}
     who = clients.make("sts", **olga).get_caller_identity()
     check(who["Arn"].endswith(":user/olga") and who["Account"].startswith("user-"), f"{who}")
+
+
+def statement(effect, actions, resources, **more):
+    return {"Effect": effect, "Action": actions, "Resource": resources, **more}
+
+
+def session_policies(issuer, clients):
+    """A session does what both its user's groups and its own policy allow, on every node."""
+    token = issuer.token("ann", ["devs"])
+
+    def bounded(*statements, node=0, of=token):
+        policy = json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
+        return clients.session(clients.assume(of, node=node, Policy=policy))
+
+    reads = bounded(statement("Allow", ["s3:GetObject"], ["arn:aws:s3:::vault/dev/*"]))
+    for node in range(len(clients.world.nodes)):
+        s3 = clients.make("s3", node, **reads)
+        check(s3.get_object(Bucket="vault", Key="dev/0")["Body"].read() == b"body", "another body")
+        refused("AccessDenied", "a put that the policy does not allow", s3.put_object, Bucket="vault", Key="dev/0", Body=b"x")
+        refused("AccessDenied", "a delete that it does not allow", s3.delete_object, Bucket="vault", Key="dev/0")
+        refused("AccessDenied", "a list of buckets that it does not allow", s3.list_buckets)
+    # It gives nothing that the groups do not.
+    wide = clients.make("s3", **bounded(statement("Allow", "s3:*", "*"), statement("Deny", "s3:DeleteObject", "*")))
+    wide.put_object(Bucket="vault", Key="dev/wide", Body=b"x")
+    refused("AccessDenied", "a put outside the role", wide.put_object, Bucket="vault", Key="ops/x", Body=b"x")
+    refused("AccessDenied", "what the policy denies", wide.delete_object, Bucket="vault", Key="dev/wide")
+    # Ownership is no way around it: mia made the bucket.
+    mia = issuer.token("mia", ["/platform/makers"])
+    owner = clients.make("s3", **bounded(statement("Allow", ["s3:ListBucket", "s3:ListAllMyBuckets"], "*"), of=mia))
+    owner.list_objects_v2(Bucket="vault")
+    check([one["Name"] for one in owner.list_buckets()["Buckets"]] == ["vault"], "the buckets of the maker")
+    refused("AccessDenied", "the owner's delete", owner.delete_object, Bucket="vault", Key="dev/wide")
+    refused("AccessDenied", "a bucket that the policy does not allow", owner.create_bucket, Bucket="another")
+    # As long as AWS takes it, and no longer; what is not understood is refused.
+    text = json.dumps({"Version": "2012-10-17", "Statement": statement("Allow", "s3:GetObject", "arn:aws:s3:::vault/*")})
+    longest = clients.session(clients.assume(token, Policy=text + " " * (2048 - len(text))))
+    clients.make("s3", **longest).get_object(Bucket="vault", Key="dev/0")
+    names = ["arn:aws:s3:::vault/" + "n" * 900, "arn:aws:s3:::vault/" + "m" * 850]
+    full = clients.make("s3", **bounded(statement("Allow", "s3:GetObject", names + ["arn:aws:s3:::vault/dev/*"])))
+    full.get_object(Bucket="vault", Key="dev/0")
+    refused("PackedPolicyTooLarge", "a long policy", clients.assume, token, Policy=text + " " * (2049 - len(text)))
+    for bad in ["{", '{"Version":"2012-10-17","Statement":[]}', text.replace("GetObject", "Fly"), text.replace("Effect", "effect")]:
+        refused("MalformedPolicyDocument", f"the policy {bad}", clients.assume, token, Policy=bad)
+
+
+def send_form(clients, post, file=b"form", drop=()):
+    """What a browser sends; the status, and the answer's text."""
+    mark = "----hive"
+    parts = [f'--{mark}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+             for name, value in post["fields"].items() if name not in drop]
+    head = f'--{mark}\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n'
+    body = ("".join(parts) + head).encode() + file + f"\r\n--{mark}--\r\n".encode()
+    request = urllib.request.Request(post["url"], data=body, headers={"content-type": f"multipart/form-data; boundary={mark}"})
+    trusted = ssl.create_default_context(cafile=clients.world.ready["ca"])
+    try:
+        with urllib.request.urlopen(request, context=trusted, timeout=20) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as answer:
+        return answer.code, answer.read().decode()
+
+
+def session_forms(issuer, clients):
+    """Browser forms that a session has signed."""
+    token = issuer.token("ann", ["devs"])
+    own = clients.session(clients.assume(token))
+    s3 = clients.make("s3", **own)
+    post = s3.generate_presigned_post("vault", "dev/form")
+    check("x-amz-security-token" in post["fields"], f"{post}")
+    status, text = send_form(clients, post)
+    check(status == 204, f"a session's form: {status} {text}")
+    check(s3.get_object(Bucket="vault", Key="dev/form")["Body"].read() == b"form", "another body by a form")
+    status, text = send_form(clients, post, drop=["x-amz-security-token"])
+    check(status == 403 and "InvalidAccessKeyId" in text, f"a form without its session's token: {status} {text}")
+    post = s3.generate_presigned_post("vault", "ops/form")
+    status, text = send_form(clients, post)
+    check(status == 403 and "AccessDenied" in text, f"a form outside the role: {status} {text}")
+    policy = json.dumps({"Version": "2012-10-17", "Statement": statement("Allow", "s3:GetObject", "*")})
+    reads = clients.make("s3", **clients.session(clients.assume(token, Policy=policy)))
+    status, text = send_form(clients, reads.generate_presigned_post("vault", "dev/form"))
+    check(status == 403 and "AccessDenied" in text, f"a form that the session's policy does not allow: {status} {text}")
 
 
 def memory_kib(node):

@@ -11,6 +11,7 @@ mod policy;
 pub(crate) use policy::signing_time;
 pub use policy::Signer;
 
+use crate::sts::SESSION_TOKEN_BYTES_MAX;
 use base_types::s3::{encode_url, S3ErrorCode, PUT_BYTES_MAX};
 use base_types::Refusal;
 use bytes::Bytes;
@@ -56,6 +57,8 @@ const HEADER_PREFIXES: [&str; 10] = [
     "x-amz-tagging",
     "x-amz-website-redirect-location",
 ];
+/// Where a form that a session has signed carries its token. It becomes no header: the PUT is of the session already.
+const SESSION_FIELD: &str = "x-amz-security-token";
 /// What the key's `${filename}` stands for.
 const FILE_NAME: &str = "${filename}";
 
@@ -167,6 +170,21 @@ impl Form {
         Signer::of(&self.fields)
     }
 
+    /// The token of the session that signed it. That the policy names it, [`Form::judge`] says, as of all fields.
+    pub fn session_token(&self) -> Result<Option<&str>, Refusal> {
+        let Some(token) = self.field(SESSION_FIELD) else { return Ok(None) };
+        if self.field("policy").is_none() {
+            return Err(invalid(format!(
+                "a form with the field {SESSION_FIELD} is signed; sign it, or leave the field out"
+            )));
+        }
+        if token.is_empty() || token.len() > SESSION_TOKEN_BYTES_MAX {
+            let message = format!("{SESSION_FIELD} has 1 to {SESSION_TOKEN_BYTES_MAX} bytes");
+            return Err(S3ErrorCode::InvalidToken.because(message));
+        }
+        Ok(Some(token))
+    }
+
     /// Judges the form by the policy it carries, and gives how long the file may be.
     pub fn judge(&self, bucket: &str, now_ms: u64) -> Result<RangeInclusive<u64>, Refusal> {
         match self.field("policy") {
@@ -203,6 +221,7 @@ impl Form {
                 "acl" => "x-amz-acl",
                 "tagging" => "x-amz-tagging",
                 _ if wanted => name,
+                SESSION_FIELD => continue,
                 _ if name.starts_with("x-amz-") && !policy::SIGNATURE_FIELDS.contains(&name.as_str()) => {
                     return Err(invalid(format!("a form cannot have the field {name}; leave it out")));
                 }

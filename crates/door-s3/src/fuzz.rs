@@ -20,11 +20,17 @@ fn of_s3<T>(answer: Result<T, Refusal>) -> Option<T> {
     answer.map_err(|refusal| assert!(refusal.code.s3().is_some(), "{refusal:?}")).ok()
 }
 
-/// A policy, a zero byte, and what a request says of itself.
+/// A policy, of a bucket and of a session, a zero byte, and what a request says of itself.
 pub fn policy(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (text, said) = text.split_once('\0').unwrap_or((&text, ""));
-    let Some(policy) = of_s3(Policy::parse(text, "bucket")) else { return };
+    let session = serde_json::from_str(text).ok().and_then(|value| of_s3(Policy::of_session(&value)));
+    for policy in of_s3(Policy::parse(text, "bucket")).into_iter().chain(session) {
+        judge(&policy, said);
+    }
+}
+
+fn judge(policy: &Policy, said: &str) {
     let mut context = Context::default();
     for (key, value) in said.lines().filter_map(|line| line.split_once('=')) {
         context.set(key, value);
@@ -105,9 +111,17 @@ pub fn form(data: &[u8]) {
     let Some(form) = of_s3(at_once(Form::read("b".to_owned(), body))) else { return };
     let _ = of_s3(form.key());
     let _ = of_s3(form.success());
+    let _ = of_s3(form.session_token());
     let _ = of_s3(form.judge("bucket", NOW_MS));
     if let Some(headers) = of_s3(form.headers()) {
-        let odd = ["x-amz-copy-source", "host", "authorization", "transfer-encoding", "content-length"];
+        let odd = [
+            "x-amz-copy-source",
+            "x-amz-security-token",
+            "host",
+            "authorization",
+            "transfer-encoding",
+            "content-length",
+        ];
         assert!(odd.iter().all(|name| !headers.contains_key(*name)), "{headers:?}");
     }
     if let Some(signer) = of_s3(form.signer()).flatten() {

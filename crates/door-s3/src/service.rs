@@ -145,8 +145,19 @@ impl Service {
         if head.headers.contains_key(AUTHORIZATION) {
             return Err(because(S3ErrorCode::InvalidArgument, "A form is signed by its fields, not by a header"));
         }
+        if session::current().is_some() {
+            let message = "A form carries its session token in the field x-amz-security-token, which its policy names";
+            return Err(because(S3ErrorCode::InvalidArgument, message));
+        }
         let (bucket, in_host) = self.form_bucket(&head)?;
         let form = Form::read(boundary.map_err(to_s3)?, body).await.map_err(to_s3)?;
+        let token = form.session_token().map_err(to_s3)?;
+        let session = token.map(|token| self.sessions.open(token).map(Arc::new)).transpose().map_err(to_s3)?;
+        session::within(session, self.put_file(head, form, bucket, in_host)).await
+    }
+
+    /// Puts the file of a form, within the form's session.
+    async fn put_file(&self, head: Parts, form: Form, bucket: String, in_host: bool) -> S3Result<Response<Body>> {
         let signer = form.signer().map_err(to_s3)?;
         if let Some(signer) = &signer {
             let secret = self.gateway.keys().signer(&signer.access_key).await?.secret_key;

@@ -10,6 +10,7 @@ const STS_FORMS: &[&str] = &[
     "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&WebIdentityToken=a.b.c&RoleArn=arn%3Aaws%3Aiam%3A%3Ahive%3Arole%2Fdevs&RoleSessionName=ci&DurationSeconds=900",
     "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&WebIdentityToken=%00%ff&Policy={}",
     "HVT1.0011aabb.AAAA",
+    "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&WebIdentityToken=a.b.c&Policy=%7B%22Version%22%3A%222012-10-17%22%2C%22Statement%22%3A%7B%22Effect%22%3A%22Allow%22%2C%22Action%22%3A%22s3%3A*%22%2C%22Resource%22%3A%22*%22%7D%7D",
 ];
 
 /// Adds them.
@@ -25,6 +26,8 @@ fn policies(seeds: &mut Seeds) {
         seeds.add("s3_policy", format!(r#"{{"Version":"2012-10-17","Statement":[{statement}]}}{}{said}"#, '\0'));
     };
     add(&format!("{READ}}}"), "");
+    // Of a session.
+    add(r#"{"Effect":"Allow","Action":["s3:GetObject","s3:ListAllMyBuckets"],"Resource":"arn:aws:s3:::*/${aws:username}/*"}"#, "aws:username=ann");
     add(
         &format!(r#"{READ},"Condition":{{"StringLike":{{"aws:UserAgent":["*a*b","c?d*"]}}}}}}"#),
         "aws:useragent=xaxbxcxd",
@@ -100,6 +103,7 @@ fn forms(seeds: &mut Seeds) {
         ("x-amz-credential", "AK/20261123/eu/s3/aws4_request"),
         ("x-amz-date", "20261123T120000Z"),
         ("x-amz-signature", "00ff"),
+        ("x-amz-security-token", "HVT2.0011aabb.AAAA"),
     ];
     let tagged = [
         ("key", "k"),

@@ -196,7 +196,7 @@ fn a_form_is_signed_whole_or_not_at_all() {
 
 #[test]
 fn a_form_never_becomes_another_call() {
-    for name in ["x-amz-copy-source", "x-amz-bypass-governance-retention", "x-amz-security-token", "x-amz-date-2"] {
+    for name in ["x-amz-copy-source", "x-amz-bypass-governance-retention", "x-amz-date-2"] {
         let form = read(&[("key", "k"), (name, "v")], b"").expect("form");
         assert_eq!(
             form.headers().map(|_| ()).map_err(|refusal| refusal.code.as_str()),
@@ -209,6 +209,29 @@ fn a_form_never_becomes_another_call() {
     assert_eq!((headers.len(), headers.get("x-amz-acl").map(HeaderValue::as_bytes)), (2, Some(&b"private"[..])));
     let both = read(&[("key", "k"), ("acl", "private"), ("x-amz-acl", "public-read")], b"").expect("form");
     assert!(both.headers().is_err());
+}
+
+#[test]
+fn a_session_token_is_in_a_signed_form_and_in_its_policy() {
+    let text = policy("{\"key\": \"k\"}");
+    let token = |fields: &[(&str, &str)]| {
+        let form = read(fields, b"").expect("form");
+        let found = form.session_token().map(|found| found.map(str::to_owned));
+        found.map_err(|refusal| refusal.code.as_str())
+    };
+    let (key, signed) = (("key", "k"), ("policy", text.as_str()));
+    assert_eq!(token(&[key, signed]), Ok(None));
+    assert_eq!(token(&[key, signed, ("X-Amz-Security-Token", "t")]), Ok(Some("t".into())));
+    assert_eq!(token(&[key, ("x-amz-security-token", "t")]), Err("InvalidArgument"), "nobody signed it");
+    assert_eq!(token(&[key, signed, ("x-amz-security-token", "")]), Err("InvalidToken"));
+    let long = "t".repeat(SESSION_TOKEN_BYTES_MAX + 1);
+    assert_eq!(token(&[key, signed, ("x-amz-security-token", &long)]), Err("InvalidToken"));
+    let field = ("x-amz-security-token", "t");
+    assert_eq!(judged("{\"key\": \"k\"}", &[key, field]), Err("AccessDenied"), "the policy does not name it");
+    assert_eq!(judged("{\"key\": \"k\"}, {\"x-amz-security-token\": \"u\"}", &[key, field]), Err("AccessDenied"));
+    assert!(judged("{\"key\": \"k\"}, {\"x-amz-security-token\": \"t\"}", &[key, field]).is_ok());
+    let form = read(&[key, field], b"").expect("form");
+    assert_eq!(form.headers().expect("headers").len(), 0, "the PUT does not carry it");
 }
 
 #[test]

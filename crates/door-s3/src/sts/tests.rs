@@ -166,3 +166,73 @@ fn only_forms_at_the_root_are_for_sts() {
         assert!(!meant(method, uri, kind), "{method} {uri} {kind}");
     }
 }
+
+/// A form for a bucket that is not there, signed by the session's key; the token as a field, and whether the policy names it.
+fn signed_form(token: Option<&str>, named: bool) -> Request<Body> {
+    use base64::Engine as _;
+    use hmac::{Hmac, KeyInit as _, Mac as _};
+    let mac = |key: &[u8], text: &str| {
+        let mut mac = Hmac::<sha2::Sha256>::new_from_slice(key).unwrap();
+        mac.update(text.as_bytes());
+        mac.finalize().into_bytes().to_vec()
+    };
+    let now = crate::gateway::now_ms();
+    let time = |ms: u64| {
+        let mut text = Vec::new();
+        crate::convert::timestamp(ms).format(s3s::dto::TimestampFormat::DateTime, &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    };
+    let date: String = time(now).chars().filter(|letter| !"-:".contains(*letter)).take(15).chain(['Z']).collect();
+    let condition = token.filter(|_| named).map(|token| format!(r#",{{"x-amz-security-token":"{token}"}}"#));
+    let credential = format!("HIVT1/{}/eu/s3/aws4_request", &date[..8]);
+    let policy = format!(
+        r#"{{"expiration":"{}","conditions":[{{"key":"k"}},["starts-with","$x-amz-algorithm",""],["starts-with","$x-amz-credential",""],["starts-with","$x-amz-date",""]{}]}}"#,
+        time(now + 60_000),
+        condition.unwrap_or_default()
+    );
+    let policy = base64::engine::general_purpose::STANDARD.encode(policy);
+    let mut key = mac(b"AWS4secret", &date[..8]);
+    for part in ["eu", "s3", "aws4_request"] {
+        key = mac(&key, part);
+    }
+    let signature: String = mac(&key, &policy).iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut fields = vec![
+        ("key", "k"),
+        ("policy", &policy),
+        ("x-amz-algorithm", crate::signed::ALGORITHM),
+        ("x-amz-credential", &credential),
+        ("x-amz-date", &date),
+        ("x-amz-signature", &signature),
+    ];
+    fields.extend(token.map(|token| ("x-amz-security-token", token)));
+    fields.push(("file\"; filename=\"f", "body"));
+    let part = |(name, value): &(&str, &str)| {
+        format!("--b\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
+    };
+    let body: String = fields.iter().map(part).chain(["--b--\r\n".into()]).collect();
+    let request = Request::post("/bucket").header("host", "s3.example");
+    request.header(CONTENT_TYPE, "multipart/form-data; boundary=b").body(Body::from(body)).unwrap()
+}
+
+#[tokio::test]
+async fn a_form_of_a_session_carries_its_token_and_its_policy_names_it() {
+    let home = tempfile::tempdir().unwrap();
+    let service = service(home.path());
+    for (token, named, status, code) in [
+        // Let in: there is no such bucket.
+        (Some("open"), true, 404, "NoSuchBucket"),
+        (Some("open"), false, 403, "Extra input fields: x-amz-security-token"),
+        (Some("other"), true, 400, "InvalidToken"),
+        (None, true, 403, "InvalidAccessKeyId"),
+    ] {
+        let (found, body) = answered(&service, signed_form(token, named)).await;
+        assert!(found == status && body.contains(code), "{token:?} {named}: {found} {body}");
+    }
+    let mut by_header = signed_form(None, true);
+    by_header.headers_mut().insert("x-amz-security-token", "open".parse().unwrap());
+    let (status, body) = answered(&service, by_header).await;
+    assert!(
+        status == 400 && body.contains("the field x-amz-security-token"),
+        "nothing signs that header: {status} {body}"
+    );
+}
