@@ -84,6 +84,11 @@ impl AccessHub {
         sealing: sealing::Sealing,
     ) -> (Arc<AccessHub>, Keeper, Option<String>) {
         let (kept, warning) = if access.required { file::read(&data, world) } else { (file::Kept::default(), None) };
+        let (issuers, of_issuers) = oidc::Issuers::open(&access.oidc, &data);
+        let warning = match (warning, of_issuers) {
+            (Some(warning), Some(other)) => Some(format!("{warning}; {other}")),
+            (warning, other) => warning.or(other),
+        };
         let directory = Arc::new(kept.directory);
         let (to_keeper, copies) = std::sync::mpsc::sync_channel(1);
         let hub = Arc::new(AccessHub {
@@ -97,7 +102,7 @@ impl AccessHub {
             lane_zero: lanes.first().cloned(),
             passwords: passwords::Passwords::default(),
             sealing,
-            issuers: oidc::Issuers::new(&access.oidc),
+            issuers,
         });
         if directory.epoch() > 0 {
             for lane in lanes {

@@ -7,16 +7,17 @@
 //!
 //! ```text
 //!   token.rs   one token: what it must be      keys.rs   an issuer's keys, and signatures by ring
-//!   fetch.rs   two documents over HTTPS
+//!   fetch.rs   two documents over HTTPS      kept.rs   the keys on disk, for a start without the issuer
 //! ```
 //!
 //! Always: before a signature is checked, work is bounded by [`token::TOKEN_BYTES_MAX`] and nothing grows; an issuer is asked at most
-//! once in [`FETCH_EVERY_MIN`], whatever clients send; keys count for [`KEYS_LIMIT`] after the issuer last gave them, and no log
-//! line has more than [`REASON_BYTES_MAX`] bytes of what it said.
+//! once in [`FETCH_EVERY_MIN`], whatever clients send; keys count for [`KEYS_LIMIT`] after the issuer last gave them, across restarts
+//! (`tests::kept_keys_are_no_younger`), and no log line has more than [`REASON_BYTES_MAX`] bytes of what it said.
 //! Not here: groups and roles (base-access), the settings' checks (config/oidc.rs).
 //! Why: docs/decisions/0074-oidc-groups-are-rows-of-the-directory.md.
 
 mod fetch;
+pub mod kept;
 pub mod keys;
 pub mod token;
 
@@ -27,7 +28,10 @@ use arc_swap::ArcSwap;
 use base_access::account_of_oidc;
 use base_types::access::{Caller, OidcUser};
 use base_types::{ErrorCode, Refusal};
+use fetch::Fetched;
+use kept::{Given, Kept};
 use keys::KeySet;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +53,7 @@ pub const REASON_BYTES_MAX: usize = 512;
 #[derive(Default)]
 pub struct Issuers {
     list: Vec<Arc<Issuer>>,
+    kept: Arc<Kept>,
 }
 
 /// One of them.
@@ -73,19 +78,37 @@ pub struct Vouched {
 }
 
 impl Issuers {
-    /// Of these sections.
-    pub fn new(sections: &[OidcSection]) -> Issuers {
+    /// Of these sections, with the keys that are kept in the data directory; the warning says why there are none, where a file is there.
+    pub fn open(sections: &[OidcSection], data: &Path) -> (Issuers, Option<String>) {
+        if sections.is_empty() {
+            return (Issuers::default(), None);
+        }
+        let names: Vec<&str> = sections.iter().map(|section| section.issuer.as_str()).collect();
+        let (kept, mut warning) = Kept::open(data, &names);
+        let now_ms = unix_ms();
         let issuer = |section: &OidcSection| {
+            let given = kept.of(&section.issuer);
+            let parsed = given.as_ref().map(|given| KeySet::parse(given.document.as_bytes()));
+            let (keys, given_ms) = match (parsed, given) {
+                (Some(Ok(keys)), Some(given)) => (keys, given.given_ms.min(now_ms)),
+                (Some(Err(reason)), _) => {
+                    let reason = bounded(&reason);
+                    warning = Some(format!("{}: the keys of {} are not read: {reason}", kept::FILE, section.issuer));
+                    (KeySet::default(), 0)
+                }
+                _ => (KeySet::default(), 0),
+            };
             Arc::new(Issuer {
                 section: section.clone(),
-                keys: ArcSwap::default(),
-                given_ms: AtomicU64::new(0),
+                keys: ArcSwap::from_pointee(keys),
+                given_ms: AtomicU64::new(given_ms),
                 asked_ms: AtomicU64::new(0),
                 wanted: Notify::new(),
                 asked: watch::Sender::new(0),
             })
         };
-        Issuers { list: sections.iter().map(issuer).collect() }
+        let list = sections.iter().map(issuer).collect();
+        (Issuers { list, kept: Arc::new(kept) }, warning)
     }
 
     /// Whether this node believes no issuer.
@@ -126,7 +149,7 @@ impl Issuers {
         };
         runtime.block_on(async {
             for issuer in &hub.issuers.list {
-                tokio::spawn(issuer.clone().keep_fresh());
+                tokio::spawn(issuer.clone().keep_fresh(hub.issuers.kept.clone()));
             }
             let _ = stop.wait_for(|stop| *stop).await;
         });
@@ -160,11 +183,11 @@ impl Issuer {
         matches!(tokio::time::timeout(NEWER_KEYS_WAIT, asked.changed()).await, Ok(Ok(())))
     }
 
-    async fn keep_fresh(self: Arc<Issuer>) {
+    async fn keep_fresh(self: Arc<Issuer>, kept: Arc<Kept>) {
         let mut silent = false;
         loop {
             let fetched = fetch::keys(&self.section).await;
-            self.note(fetched, &mut silent);
+            self.note(fetched, &kept, &mut silent);
             tokio::time::sleep(FETCH_EVERY_MIN).await;
             if !silent {
                 let _ = tokio::time::timeout(FETCH_EVERY - FETCH_EVERY_MIN, self.wanted.notified()).await;
@@ -172,15 +195,18 @@ impl Issuer {
         }
     }
 
-    fn note(&self, fetched: Result<KeySet, String>, silent: &mut bool) {
+    fn note(&self, fetched: Result<Fetched, String>, kept: &Kept, silent: &mut bool) {
         let (issuer, now_ms) = (&self.section.issuer, unix_ms());
         match fetched {
-            Ok(keys) => {
+            Ok(Fetched { keys, document }) => {
                 if std::mem::take(silent) {
                     tracing::info!(issuer, "the OIDC issuer gives its keys again");
                 }
                 self.keys.store(Arc::new(keys));
                 self.given_ms.store(now_ms, Ordering::Relaxed);
+                if let Err(error) = kept.keep(issuer, Given { given_ms: now_ms, document }) {
+                    tracing::error!(%error, file = kept::FILE, "the keys of OIDC issuers cannot be written: after a restart this node takes no token of theirs until they answer; make room on the disk");
+                }
             }
             Err(reason) if !std::mem::replace(silent, true) => {
                 let hours = KEYS_LIMIT.as_secs() / 3_600;

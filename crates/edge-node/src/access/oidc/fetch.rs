@@ -37,13 +37,20 @@ struct Discovery {
     jwks_uri: String,
 }
 
+/// What an issuer gave.
+pub struct Fetched {
+    pub keys: KeySet,
+    /// As it wrote them.
+    pub document: String,
+}
+
 /// The keys of an issuer, asked now.
-pub async fn keys(section: &OidcSection) -> Result<KeySet, String> {
+pub async fn keys(section: &OidcSection) -> Result<Fetched, String> {
     let fetched = tokio::time::timeout(FETCH_TIME_MAX, keys_of(section)).await;
     fetched.unwrap_or_else(|_| Err(format!("no answer within {} s", FETCH_TIME_MAX.as_secs())))
 }
 
-async fn keys_of(section: &OidcSection) -> Result<KeySet, String> {
+async fn keys_of(section: &OidcSection) -> Result<Fetched, String> {
     let tls = Arc::new(client(section.ca.as_deref())?);
     let url = format!("{}{DISCOVERY}", section.issuer.trim_end_matches('/'));
     let document = get(&url, &tls).await.map_err(|error| format!("{url}: {error}"))?;
@@ -54,7 +61,9 @@ async fn keys_of(section: &OidcSection) -> Result<KeySet, String> {
     }
     Place::of(&discovery.jwks_uri).map_err(|error| format!("jwks_uri {}: {error}", discovery.jwks_uri))?;
     let document = get(&discovery.jwks_uri, &tls).await.map_err(|error| format!("{}: {error}", discovery.jwks_uri))?;
-    KeySet::parse(&document)
+    let keys = KeySet::parse(&document)?;
+    // JSON that was read is UTF-8.
+    Ok(Fetched { keys, document: String::from_utf8_lossy(&document).into_owned() })
 }
 
 /// Whom to believe.

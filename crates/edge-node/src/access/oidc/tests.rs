@@ -384,7 +384,7 @@ async fn an_unknown_key_asks_the_issuer_once_in_a_while() {
     assert_eq!(hub.vouched(&of(&old, "one")).await.unwrap_err(), Wrong::UnknownKey, "nobody has fetched keys yet");
     let issuer = hub.issuers.list[0].clone();
     let mut silent = false;
-    issuer.note(fetch::keys(&issuer.section).await, &mut silent);
+    issuer.note(fetch::keys(&issuer.section).await, &hub.issuers.kept, &mut silent);
     let ann = hub.vouched(&of(&old, "one")).await.unwrap().user;
     assert_eq!((ann.name.as_str(), &ann.groups[..]), ("oidc:ann", &[11][..]));
     assert_eq!(ann.account, base_access::account_of_oidc(&server.issuer, "ann"));
@@ -398,14 +398,51 @@ async fn an_unknown_key_asks_the_issuer_once_in_a_while() {
     issuer.asked_ms.store(unix_ms() - FETCH_EVERY_MIN.as_millis() as u64, Ordering::Relaxed);
     let fresh = async {
         issuer.wanted.notified().await;
-        issuer.note(fetch::keys(&issuer.section).await, &mut silent);
+        issuer.note(fetch::keys(&issuer.section).await, &hub.issuers.kept, &mut silent);
     };
     let (vouched, ()) = tokio::join!(async { hub.vouched(&of(&new, "two")).await }, fresh);
     assert!(vouched.is_ok());
     // An issuer that fell silent: its last keys count for a day.
-    issuer.note(Err("down".into()), &mut silent);
+    issuer.note(Err("down".into()), &hub.issuers.kept, &mut silent);
     assert!(silent && hub.vouched(&of(&old, "one")).await.is_ok());
     issuer.given_ms.store(unix_ms() - KEYS_LIMIT.as_millis() as u64 - 1_000, Ordering::Relaxed);
     assert_eq!(hub.vouched(&of(&old, "one")).await.unwrap_err(), Wrong::Unreachable);
     assert_eq!(hub.vouched(&old.token(&claims())).await.unwrap_err(), Wrong::Issuer);
+}
+
+#[tokio::test]
+async fn kept_keys_are_no_younger() {
+    let signer = Signer::new();
+    let jwks = json!({ "keys": [signer.jwk("one")] }).to_string();
+    let server = loopback(move |own, path| {
+        Some(if path == "/keys" { jwks.clone() } else { discovery(own, &format!("{own}/keys")) })
+    });
+    let server = server.await;
+    let home = tempfile::tempdir().unwrap();
+    let now_s = unix_ms() / 1_000;
+    let claims = with(json!({"iss": server.issuer, "exp": now_s + 600, "iat": now_s}));
+    let token = signer.sign(&json!({"alg": "ES256", "kid": "one"}), &claims);
+    let first = hub(home.path(), &server.issuer);
+    let issuer = &first.issuers.list[0];
+    issuer.note(fetch::keys(&issuer.section).await, &first.issuers.kept, &mut false);
+    assert!(first.vouched(&token).await.is_ok());
+    // The node starts again, and the issuer is gone: nobody asks it here.
+    assert!(hub(home.path(), &server.issuer).vouched(&token).await.is_ok());
+    let given = first.issuers.kept.of(&server.issuer).unwrap();
+    let at = |given_ms: u64, document: &str| {
+        let given = Given { given_ms, document: document.into() };
+        first.issuers.kept.keep(&server.issuer, given).unwrap();
+        hub(home.path(), &server.issuer)
+    };
+    let day = KEYS_LIMIT.as_millis() as u64;
+    assert_eq!(
+        at(given.given_ms - day - 1_000, &given.document).vouched(&token).await.unwrap_err(),
+        Wrong::Unreachable
+    );
+    // A clock that was ahead: from now on they are a day good, and no longer.
+    let ahead = at(unix_ms() + 9 * day, &given.document);
+    assert!(ahead.vouched(&token).await.is_ok());
+    assert!(ahead.issuers.list[0].given_ms.load(Ordering::Relaxed) <= unix_ms());
+    // Keys that a later build does not take.
+    assert_eq!(at(unix_ms(), "{\"keys\":[]}").vouched(&token).await.unwrap_err(), Wrong::UnknownKey);
 }
