@@ -380,6 +380,54 @@ fn a_copy_catches_up() {
     assert!(world.directory(1).user("user4").is_none());
 }
 
+/// A change at any moment of a sync, of few rows and of all.
+#[test]
+fn a_copy_is_no_older_than_its_rows() {
+    for (all, at) in [false, true].into_iter().flat_map(|all| (0..9).map(move |at| (all, at))) {
+        let mut world = World::new(2);
+        for name in ["alice", "bob"] {
+            world.ask(0, create_user(name, &[])).unwrap();
+        }
+        if !all {
+            world.sync(1);
+        }
+        let grant = |user: &str, role: &str| GrantRole { user: user.into(), role: role.into(), on: None };
+        world.ask(0, grant("alice", "reader")).unwrap();
+        world.ask(0, grant("bob", "reader")).unwrap();
+        let mut running = world.begin(1, sync());
+        for _ in 0..at {
+            if running.response.is_none() {
+                world.step(&mut running);
+            }
+        }
+        world.ask(0, grant("bob", "writer")).unwrap();
+        world.finish(running).unwrap();
+        let found = world.nodes[1].found.take().expect("a copy");
+        let alice = found.user("alice").map(|user| user.roles.len());
+        assert!(alice == Some(1), "all that changed up to its epoch: {all} {at}");
+        for name in ["alice", "bob"] {
+            let id = found.user(name).map_or(0, |user| user.id);
+            assert!(found.holds(id, found.epoch()), "what is decided by it holds: {name} {all} {at}");
+        }
+    }
+}
+
+#[test]
+fn a_sync_ends_while_everything_changes() {
+    let mut world = World::new(2);
+    world.ask(0, create_user("alice", &[])).unwrap();
+    let mut running = world.begin(1, sync());
+    for number in 0..100 {
+        if running.response.is_some() {
+            return;
+        }
+        let (_, call) = create_token("alice", 1_000 + number);
+        world.ask(0, call).unwrap();
+        world.step(&mut running);
+    }
+    panic!("it reads on and on");
+}
+
 #[test]
 fn deleted_names_are_forgotten_after_a_month() {
     let mut world = World::new(2);
