@@ -101,7 +101,7 @@ impl AuthService {
     /// Gives a role other rules. The directory replaces a role as a whole, so of two changes at a time one may be lost.
     async fn set_rules(&self, session: &Session, role: String, rules: Vec<String>) -> Result<(), Status> {
         let rules = rules.iter().filter_map(|rule| permission::rule_text(rule)).collect();
-        self.call(session, CreateRole { role, rules, replace: true }).await.map(drop)
+        self.call(session, CreateRole { role, rules, replace: true, id: 0 }).await.map(drop)
     }
 }
 
@@ -275,7 +275,7 @@ impl Auth for AuthService {
         request: Request<pb::AuthRoleAddRequest>,
     ) -> Result<Response<pb::AuthRoleAddResponse>, Status> {
         let role = role_named(&request.get_ref().name)?;
-        let header = self.change(&request, CreateRole { role, rules: Vec::new(), replace: false }).await?;
+        let header = self.change(&request, CreateRole { role, rules: Vec::new(), replace: false, id: 0 }).await?;
         Ok(Response::new(pb::AuthRoleAddResponse { header }))
     }
 

@@ -22,7 +22,7 @@ mod body;
 mod browser;
 mod lines;
 mod routes;
-mod secrets;
+pub(crate) mod secrets;
 
 pub use browser::Hosts;
 

@@ -12,6 +12,7 @@ use super::tokens::{Tokens, Told, TOKEN_TTL_MS};
 use crate::access::AccessHub;
 use crate::chance;
 use crate::cores::{Busy, Cores};
+use crate::http::secrets::prepare;
 use crate::monitor::unix_ms;
 use base_types::access::{AccessAction, AccessAnswer, Caller};
 use base_types::action::{Action, ActionResult, Answer, KvTarget, Request};
@@ -47,7 +48,7 @@ impl NodeStore {
             Action::Access(call) => !call.read_only(),
             _ => false,
         };
-        let request = Request {
+        let mut request = Request {
             action,
             consistency: write.then_some(WriteConsistency::Strong),
             read_consistency: (!write).then_some(level),
@@ -57,6 +58,8 @@ impl NodeStore {
             expected_bucket_owner: None,
             caller,
         };
+        // Passwords are hashed here. Nothing that is shown once is asked for at this door.
+        prepare(&self.access, &mut request).await?;
         match self.cores.ask(request, write).await {
             Ok(response) => response.map_err(|failure| failure.refusal),
             Err(Busy) => Err(Refusal::new(ErrorCode::Overloaded, Busy::message())),

@@ -21,13 +21,13 @@ use base_types::{ErrorCode, ReadConsistency, Refusal, RequestId};
 use std::rc::Rc;
 
 /// A secret on its way into the answer.
-pub(super) enum Drawn {
+pub(crate) enum Drawn {
     Token(Token),
     S3Secret(ShownOnce),
 }
 
 /// Draws, hashes and seals what a request needs. What was drawn is shown in its answer.
-pub(super) async fn prepare(hub: &AccessHub, request: &mut Request) -> Result<Option<Drawn>, Refusal> {
+pub(crate) async fn prepare(hub: &AccessHub, request: &mut Request) -> Result<Option<Drawn>, Refusal> {
     let known = request.caller != Caller::Anyone || !hub.required();
     if let (Action::S3(S3Action::CreateAccessKey(call)), true) = (&mut request.action, known) {
         seal_new(hub, call)?;
