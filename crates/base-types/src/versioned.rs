@@ -15,6 +15,8 @@ use crate::{encode_by_wire, wire_enum, wire_struct};
 use alloc::vec::Vec;
 use bytes::Bytes;
 
+/// The stamp of a space without a commit. Commits have stamps above.
+pub const STAMP_FIRST: u64 = 1;
 /// How deep transactions lie in each other; the outermost is the first.
 pub const NESTING_MAX: usize = 8;
 /// The most operations of a commit, and the most conditions, both branches of every nested transaction included.

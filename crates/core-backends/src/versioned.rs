@@ -31,6 +31,7 @@ pub use base_types::versioned::{
     Put, Query, Read, Relation, Reply, Row, Span, Transaction, COLLECT_ROWS_MAX, COMMIT_BYTES_MAX, COMMIT_CHANGES_MAX,
     COMMIT_OPERATIONS_MAX, COMMIT_VISITS_MAX, LEASES_A_COMMAND_MAX, LEASES_MAX, LEASE_KEYS_A_STEP_MAX,
     LEASE_TTL_MS_MAX, NESTING_MAX, PAGE_BYTES_MAX, PAGE_ROWS_MAX, PINS_MAX, PIN_KEEP_MS_MAX, QUERY_VISITS_MAX,
+    STAMP_FIRST,
 };
 
 use crate::contract::{decode, ApplyContext, Backend, Checked, SpaceRead, SpaceWrite, Upkeep};

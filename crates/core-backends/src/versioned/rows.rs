@@ -14,7 +14,7 @@
 //! `key'` is the key with `00` written as `00 ff`: rows lie in the order of the keys, whatever bytes these have.
 //! Always: what does not decode is damage, never a panic. Not here: which rows a change writes (`stage.rs`).
 
-use super::{Position, Row, Span};
+use super::{Position, Row, Span, STAMP_FIRST};
 use crate::contract::{corrupt_row, SpaceRead};
 use crate::rows::{key as row_key, prefix_end, successor};
 use base_engine::EngineError;
@@ -279,7 +279,7 @@ impl Head {
 }
 
 /// The state of the whole.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Meta {
     /// Of the last commit.
     pub stamp: u64,
@@ -294,6 +294,22 @@ pub(super) struct Meta {
     pub keys: u64,
     pub leases: u64,
     pub pins: u64,
+}
+
+impl Default for Meta {
+    /// Of a space without a commit: at the first stamp, so that a stamp is a revision of etcd's, whose first put is at 2.
+    fn default() -> Meta {
+        Meta {
+            stamp: STAMP_FIRST,
+            closed: 0,
+            compacted: 0,
+            horizon: 0,
+            collected: Position::default(),
+            keys: 0,
+            leases: 0,
+            pins: 0,
+        }
+    }
 }
 
 impl Meta {

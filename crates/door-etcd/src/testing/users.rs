@@ -88,7 +88,7 @@ impl Users {
     fn role_call(&mut self, call: AccessAction) -> Result<AccessAnswer, Refusal> {
         match call {
             AccessAction::CreateRole(call) => {
-                let CreateRole { role, rules, replace } = *call;
+                let CreateRole { role, rules, replace, .. } = *call;
                 if self.roles.contains_key(&role) && !replace {
                     return Err(Refusal::new(ErrorCode::RoleExists, "it exists"));
                 }

@@ -46,10 +46,20 @@ pub fn when(span: Span, check: Check) -> Condition {
 }
 
 /// A cluster of one member.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Bed {
     pub space: MapSpace,
     pub now_ms: u64,
+}
+
+impl Default for Bed {
+    /// At stamp 0, so that stamps count the test's commits. A real cluster begins at [`STAMP_FIRST`].
+    fn default() -> Bed {
+        let mut space = MapSpace::default();
+        let meta = super::super::rows::Meta { stamp: 0, ..Default::default() };
+        crate::SpaceWrite::put(&mut space, Bytes::from_static(b"m"), meta.row());
+        Bed { space, now_ms: 0 }
+    }
 }
 
 impl Bed {

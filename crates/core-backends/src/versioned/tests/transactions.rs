@@ -5,6 +5,18 @@ use crate::versioned::*;
 use bytes::Bytes;
 
 #[test]
+fn first_commit_of_a_new_cluster_is_at_stamp_two() {
+    let mut bed = Bed { space: Default::default(), now_ms: 0 };
+    let Reply::Info { info } = bed.ask(&Query::Describe).unwrap() else { panic!() };
+    assert_eq!((info.stamp, info.keys), (STAMP_FIRST, 0), "as an etcd without keys is at revision 1");
+    let transaction = Transaction { then: vec![put("a", "1")], ..Transaction::default() };
+    let Reply::Committed { stamp, .. } = bed.tell(&Command::Commit { transaction }).unwrap() else { panic!() };
+    assert_eq!(stamp, 2);
+    let before = Query::Read { read: read(all(), STAMP_FIRST), pin: 0 };
+    assert!(matches!(bed.ask(&before).unwrap(), Reply::Page { page, .. } if page.rows.is_empty()));
+}
+
+#[test]
 pub fn row_carries_stamps_and_version() {
     let mut bed = Bed::default();
     assert_eq!(bed.commit(vec![put("a", "1")]), Ok(1));
