@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn every_method_of_etcd_is_in_the_table() {
         let table = Methods::table();
-        assert_eq!(table.all.len(), 50);
+        assert_eq!(table.all.len(), 49);
         let url = |url: &str| table.of_url(url).map(|method| &method.path[..]);
         assert_eq!(url("/v3/kv/range"), Some("/etcdserverpb.KV/Range"));
         assert_eq!(url("/v3/kv/lease/revoke"), Some("/etcdserverpb.Lease/LeaseRevoke"));
