@@ -9,7 +9,7 @@ use crate::hash::hash_at;
 use crate::proto::etcdserverpb as pb;
 use crate::proto::etcdserverpb::maintenance_server::Maintenance;
 use crate::revision::{of_stamp, to_stamp};
-use crate::status::{elsewhere, of_refusal, BAD_LEADER_TRANSFEREE, COMPACTED};
+use crate::status::{elsewhere, of_refusal, BAD_LEADER_TRANSFEREE};
 use base_types::ReadConsistency;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,11 +26,7 @@ impl MaintenanceService {
     async fn hash_of<T>(&self, request: &Request<T>, revision: i64) -> Result<pb::HashKvResponse, Status> {
         let session = self.0.session(request).await?;
         let (info, place) = self.0.describe(&session, ReadConsistency::Eventual).await?;
-        // At revision 1 there was nothing; the stamp 0 would be the newest.
-        if revision == 1 && info.stamp > 0 && info.compacted > 0 {
-            return Err(COMPACTED.into());
-        }
-        let (hash, stamp) = if revision == 1 { (0, 0) } else { hash_at(&self.0, &session, to_stamp(revision)).await? };
+        let (hash, stamp) = hash_at(&self.0, &session, to_stamp(revision)).await?;
         Ok(pb::HashKvResponse {
             header: Some(self.0.header(&session, place, info.stamp)),
             hash,

@@ -1,7 +1,7 @@
 //! Comparisons of transactions as conditions of the store.
 //!
-//! Numbers of etcd are signed, and revisions are stamps and one; a condition compares unsigned stamps. What no stamp can be equal to
-//! becomes a condition that always or never holds.
+//! Numbers of etcd are signed; a condition compares unsigned ones. What none can be equal to becomes a condition that always or never
+//! holds.
 //!
 //! Always: for every row and for an absent key, the condition holds where etcd's comparison does (`tests::every_number`).
 
@@ -33,11 +33,11 @@ pub(super) fn condition(compare: &pb::Compare) -> Result<Condition, Status> {
         }
         CompareTarget::Create => {
             let wanted = if let Some(TargetUnion::CreateRevision(wanted)) = union { *wanted } else { 0 };
-            revision(relation, wanted, |relation, stamp| Check::Created { relation, stamp })
+            number(relation, wanted, |relation, stamp| Check::Created { relation, stamp })
         }
         CompareTarget::Mod => {
             let wanted = if let Some(TargetUnion::ModRevision(wanted)) = union { *wanted } else { 0 };
-            revision(relation, wanted, |relation, stamp| Check::Modified { relation, stamp })
+            number(relation, wanted, |relation, stamp| Check::Modified { relation, stamp })
         }
         CompareTarget::Lease => {
             let wanted = if let Some(TargetUnion::Lease(wanted)) = union { *wanted } else { 0 };
@@ -60,18 +60,6 @@ fn number(relation: Relation, wanted: i64, check: impl Fn(Relation, u64) -> Chec
     match u64::try_from(wanted) {
         Ok(wanted) => check(relation, wanted),
         Err(_) => constant(matches!(relation, Relation::NotEqual | Relation::Greater)),
-    }
-}
-
-/// A key that is there has a revision of 2 or more, an absent one 0.
-fn revision(relation: Relation, wanted: i64, check: impl Fn(Relation, u64) -> Check) -> Check {
-    match (wanted, relation) {
-        (1, Relation::Equal) => constant(false),
-        (1, Relation::NotEqual) => constant(true),
-        (1, Relation::Less) => check(Relation::Less, 1),
-        (1, Relation::Greater) => check(Relation::Greater, 0),
-        (wanted, relation) if wanted > 1 => check(relation, crate::revision::to_stamp(wanted)),
-        (wanted, relation) => number(relation, wanted, check),
     }
 }
 

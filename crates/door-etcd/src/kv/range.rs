@@ -5,7 +5,7 @@
 //! Not here: ranges within transactions are one read each, with the same options ([`read_of`], [`finish`]).
 
 use super::rows;
-use super::span::{empty, rest_of, span_of};
+use super::span::{rest_of, span_of};
 use crate::door::Door;
 use crate::limits::{ANSWER_BYTES_MAX, SORT_ROWS_MAX};
 use crate::proto::etcdserverpb as pb;
@@ -67,10 +67,8 @@ pub(super) fn read_of(request: &pb::RangeRequest) -> Read {
         filter.modified_min = u64::MAX;
     }
     let by_value = sorting(request).is_some_and(|(target, _)| target == SortTarget::Value);
-    // At revision 1 there was nothing. (The stamp 0 would be the newest.)
-    let span = if request.revision == 1 { empty() } else { span_of(&request.key, &request.range_end) };
     Read {
-        span,
+        span: span_of(&request.key, &request.range_end),
         at: to_stamp(request.revision),
         limit: 0,
         keys_only: request.keys_only && !by_value,
@@ -87,9 +85,6 @@ pub(super) async fn answer(
     request: &pb::RangeRequest,
 ) -> Result<pb::RangeResponse, Status> {
     let level = if request.serializable { ReadConsistency::Eventual } else { ReadConsistency::Strong };
-    if request.revision == 1 {
-        return at_the_beginning(door, session, request, level).await;
-    }
     let (found, place) = gather(door, session, request, level).await?;
     let stamp = if request.revision > 0 {
         // The header has the newest revision. Who may not look at the whole gets the newest that is known.
@@ -102,23 +97,6 @@ pub(super) async fn answer(
     let mut response = finish(request, found.rows, found.more, found.count);
     response.header = Some(header);
     Ok(response)
-}
-
-/// Revision 1: nothing, or compacted. The range is read all the same, since who asks may have no right to it.
-async fn at_the_beginning(
-    door: &Door,
-    session: &Session,
-    request: &pb::RangeRequest,
-    level: ReadConsistency,
-) -> Result<pb::RangeResponse, Status> {
-    let span = span_of(&request.key, &request.range_end);
-    let read = Read { span, at: 0, limit: 1, count_only: false, ..read_of(request) };
-    let (stamp, _, place) = page(door, session, read, level).await?;
-    if door.describe(session, level).await.is_ok_and(|(info, _)| info.compacted > 0) {
-        return Err(COMPACTED.into());
-    }
-    let header = Some(door.header(session, place, stamp));
-    Ok(pb::RangeResponse { header, ..Default::default() })
 }
 
 struct Found {

@@ -34,8 +34,3 @@ pub(super) fn holds(span: &Span, key: &[u8]) -> bool {
         Span::From { start } => key >= &start[..],
     }
 }
-
-/// A span without keys.
-pub(super) fn empty() -> Span {
-    Span::Range { start: Bytes::from_static(ALL), end: Bytes::from_static(ALL) }
-}
