@@ -1,6 +1,7 @@
 //! A call as a bounded series of attempts: rotate over the endpoints, back off, same request id.
 //!
-//! An endpoint that said nothing is passed over for a while by every call of the same client, as long as others answer.
+//! An endpoint that said nothing is passed over by every call of the same client until it answers a probe (silence.rs), while others
+//! answer (`tests::a_silent_endpoint_is_probed_before_it_gets_an_operation`).
 //!
 //! What the caller learns: an answer; a refusal that will not change; `Unavailable` (no attempt can
 //! have been applied); `Unknown` (an attempt of a write may have been). A later "not applied" does
@@ -118,6 +119,15 @@ impl Client {
         Err(call.give_up())
     }
 
+    /// Asks those silent endpoints that it is time to ask. Nobody waits for what they say.
+    fn probe_silent(&self) {
+        let now = Instant::now();
+        for at in (0..self.endpoints.len()).filter(|at| self.endpoints[*at].silence.takes_probe(now)) {
+            let endpoints = self.endpoints.clone();
+            tokio::spawn(async move { endpoints[at].probe().await });
+        }
+    }
+
     fn fill(&self, body: &mut Map<String, Value>) {
         let levels = [("consistency", &self.options.consistency), ("read_consistency", &self.options.read_consistency)];
         for (name, level) in levels {
@@ -215,7 +225,11 @@ impl Call {
         let bytes = Bytes::from(Value::Object(self.body.clone()).to_string());
         let token = client.options.token.as_ref();
         let asked = tokio::time::timeout(patience + GRACE, endpoint.exchange(Method::POST, "/", bytes, token)).await;
-        endpoint.set_silent(asked.is_err());
+        match &asked {
+            Ok(Ok(_)) => endpoint.silence.answered(),
+            Ok(Err(broken)) if !broken.silent => {}
+            Ok(Err(_)) | Err(_) => endpoint.silence.unanswered(Instant::now()),
+        }
         match asked {
             Ok(Ok((status, answer))) => self.judge(endpoint, status, &answer),
             Ok(Err(Broken { stale: true, .. })) => None,
@@ -234,10 +248,11 @@ impl Call {
         }
     }
 
-    /// Whose turn it is, passing over those that have just been silent; where all have, the first of them.
+    /// Whose turn it is, passing over silent ones; where all are silent, the first of them.
     fn choose<'c>(&mut self, client: &'c Client) -> &'c Endpoint {
+        client.probe_silent();
         let count = client.endpoints.len();
-        let heard = (0..count).find(|step| !client.endpoints[(self.at + step) % count].is_silent());
+        let heard = (0..count).find(|step| !client.endpoints[(self.at + step) % count].silence.is_silent());
         self.at += heard.unwrap_or(0);
         &client.endpoints[self.at % count]
     }

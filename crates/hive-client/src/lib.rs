@@ -9,6 +9,7 @@
 
 mod calls;
 mod client;
+mod silence;
 mod tls;
 mod token;
 mod transport;

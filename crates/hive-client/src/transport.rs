@@ -3,6 +3,7 @@
 //! Always: an answer is at most `ANSWER_BYTES_MAX`; a failure says whether the request can have
 //! reached the node. Not here: when to try again (client.rs).
 
+use crate::silence::{Silence, PROBE_PATIENCE};
 use crate::tls::{explain, Tls};
 use crate::token::Token;
 use crate::ClientError;
@@ -12,7 +13,7 @@ use hyper::client::conn::http1::{handshake, SendRequest};
 use hyper::{header, Method, Request};
 use hyper_util::rt::TokioIo;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
@@ -23,10 +24,6 @@ const IDLE_MAX: usize = 64;
 /// How long a connection may take to come up.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// An endpoint that was asked and said nothing is asked last for so long: one that is stopped or cut off costs one call its
-/// patience, not every call whose turn it is. An answer ends it at once.
-const SILENT_FOR: Duration = Duration::from_secs(2);
-
 /// How long TLS may take to come up on it.
 const TLS_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -36,7 +33,7 @@ pub struct Endpoint {
     /// The address is the path of a Unix socket.
     unix: bool,
     tls: Option<Tls>,
-    silent_until: Mutex<Option<Instant>>,
+    pub(crate) silence: Silence,
     idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
 }
 
@@ -48,13 +45,15 @@ pub(crate) struct Broken {
     pub stale: bool,
     /// TLS was refused, and will be again.
     pub untrusted: bool,
+    /// It said nothing, not even that it takes no connection.
+    pub silent: bool,
     pub reason: String,
 }
 
 impl Broken {
     /// Nothing was sent.
     fn before(reason: String) -> Broken {
-        Broken { sent: false, stale: false, untrusted: false, reason }
+        Broken { sent: false, stale: false, untrusted: false, silent: false, reason }
     }
 }
 
@@ -72,7 +71,7 @@ impl Endpoint {
                 address: path.to_owned(),
                 unix: true,
                 tls: None,
-                silent_until: Mutex::new(None),
+                silence: Silence::default(),
                 idle: Mutex::new(Vec::new()),
             });
         }
@@ -86,7 +85,7 @@ impl Endpoint {
                 address: address.to_owned(),
                 unix: false,
                 tls: tls.filter(|_| secure).cloned(),
-                silent_until: Mutex::new(None),
+                silence: Silence::default(),
                 idle: Mutex::new(Vec::new()),
             }),
             _ => Err(ClientError::Endpoint(text.to_owned())),
@@ -111,16 +110,15 @@ impl Endpoint {
         &self.address
     }
 
-    /// Whether it was asked a short while ago, said nothing, and has not answered since.
-    pub(crate) fn is_silent(&self) -> bool {
-        let silent = self.silent_until.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        silent.is_some_and(|until| Instant::now() < until)
-    }
-
-    /// It said nothing for as long as was waited for it, or it answered.
-    pub(crate) fn set_silent(&self, silent: bool) {
-        let mut until = self.silent_until.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        *until = silent.then(|| Instant::now() + SILENT_FOR);
+    /// Asks whether it answers at all.
+    pub(crate) async fn probe(&self) {
+        let asked = self.exchange(Method::GET, "/health", Bytes::new(), None);
+        match timeout(PROBE_PATIENCE, asked).await {
+            Ok(Err(broken)) if broken.silent => {}
+            // Also a refused connection: it costs an operation nothing to be refused so.
+            Ok(_) => self.silence.probe_answered(),
+            Err(_) => {}
+        }
     }
 
     fn take_idle(&self) -> Option<SendRequest<Full<Bytes>>> {
@@ -142,6 +140,7 @@ impl Endpoint {
 
     async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, Broken> {
         let failed = |reason: String| Broken::before(format!("{}: {reason}", self.address));
+        let silent = |reason: String| Broken { silent: true, ..failed(reason) };
         if self.unix {
             let stream = UnixStream::connect(&self.address).await.map_err(|error| failed(error.to_string()))?;
             let made = handshake(TokioIo::new(stream)).await;
@@ -152,7 +151,7 @@ impl Endpoint {
         let stream = match timeout(CONNECT_TIMEOUT, TcpStream::connect(&self.address)).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return Err(failed(error.to_string())),
-            Err(_) => return Err(failed(format!("no connection within {} ms", CONNECT_TIMEOUT.as_millis()))),
+            Err(_) => return Err(silent(format!("no connection within {} ms", CONNECT_TIMEOUT.as_millis()))),
         };
         let _ = stream.set_nodelay(true);
         let sender = match &self.tls {
@@ -165,7 +164,7 @@ impl Endpoint {
             Some(tls) => {
                 let secured = timeout(TLS_TIMEOUT, tls.connect(self.host(), stream)).await;
                 let stream = secured
-                    .map_err(|_| failed(format!("no TLS within {} ms", TLS_TIMEOUT.as_millis())))?
+                    .map_err(|_| silent(format!("no TLS within {} ms", TLS_TIMEOUT.as_millis())))?
                     .map_err(|error| Broken { untrusted: error.lasting, ..failed(error.reason) })?;
                 let made = handshake(TokioIo::new(stream)).await;
                 let (sender, connection) = made.map_err(|error| failed(error.to_string()))?;
@@ -196,6 +195,7 @@ impl Endpoint {
                 sent: !error.is_canceled() && !failure.lasting,
                 stale: reused && error.is_canceled(),
                 untrusted: failure.lasting,
+                silent: false,
                 reason: format!("{}: {}", self.address, failure.reason),
             }
         };

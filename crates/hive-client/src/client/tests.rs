@@ -1,6 +1,7 @@
 //! The client against tiny HTTP servers that answer by script.
 
 use super::*;
+use crate::silence::PROBE_LONGEST;
 use crate::ErrorCode;
 use std::sync::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -129,6 +130,25 @@ async fn a_silent_endpoint_is_asked_once_not_by_every_call() {
         assert!(matches!(alone.get("default", b"k").await, Err(ClientError::Unavailable { .. })));
     }
     assert_eq!(asked.lock().unwrap().len(), 3);
+}
+
+/// It accepts connections and reads, and says nothing until it has been probed twice. Probes have no body.
+#[tokio::test]
+async fn a_silent_endpoint_is_probed_before_it_gets_an_operation() {
+    let (silent, asked) = serve(&[Act::Silence, Act::Silence, OK]).await;
+    let (alive, _) = serve(&[OK]).await;
+    let both = client(&[&silent, &alive], 5_000);
+    let operations = || asked.lock().unwrap().iter().map(|body| !body.is_null()).collect::<Vec<bool>>();
+    both.get("default", b"k").await.unwrap();
+    let (start, mut slowest) = (Instant::now(), Duration::ZERO);
+    while operations().len() < 4 && start.elapsed() < PROBE_LONGEST * 3 {
+        let begun = Instant::now();
+        both.get("default", b"k").await.unwrap();
+        slowest = slowest.max(begun.elapsed());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(operations()[..4], [true, false, false, true], "one operation, then probes until one is answered");
+    assert!(slowest < ATTEMPT_LEAST, "{slowest:?}: no other operation waited for it");
 }
 
 #[tokio::test]
