@@ -40,6 +40,8 @@ cd "$home"
 "$HIVE" ca init --clients --dir clients --world prod >/dev/null
 "$HIVE" ca issue --dir clients --server 1 --address localhost,127.0.0.1 >/dev/null
 "$HIVE" ca issue --dir clients --user ann >/dev/null
+"$HIVE" ca issue --dir clients --user gone >/dev/null
+"$HIVE" ca revoke --dir clients --user gone >/dev/null
 cat >node.toml <<TOML
 id = 1
 data = "data"
@@ -73,6 +75,7 @@ s3_rule = "size=1 location=world failure_domain=chassis"
 certificate = "clients/server-1.pem"
 key = "clients/server-1.key"
 client_authority = "clients/ca.pem"
+client_revocations = "clients/crl.pem"
 client_certificates = "required"
 TOML
 step "a node beyond loopback with TLS and required certificates starts without insecure = true"
@@ -123,6 +126,14 @@ says large aws --endpoint-url "$s3" s3 ls s3://first
 unset AWS_CA_BUNDLE
 says SSL aws --endpoint-url "$s3" s3 ls s3://first
 says large aws --endpoint-url "$s3" --ca-bundle clients/ca.pem s3 ls s3://first
+
+step "a revoked certificate: refused once the list is taken up, others go on"
+"$HIVE" ca issue --dir clients --user bob >/dev/null
+"$HIVE" ca revoke --dir clients --user bob >/dev/null
+bob=(--ca clients/ca.pem --cert clients/user-bob.pem --key clients/user-bob.key)
+for _ in $(seq 50); do "$HIVE" kv get k "${bob[@]}" >/dev/null 2>&1 || break; kill -HUP "$node"; sleep 0.2; done
+says evoked "$HIVE" kv get k "${bob[@]}"
+says v "$HIVE" kv get k "${files[@]}"
 
 step "renewal on SIGHUP: new connections see it, and a bad file is left aside"
 shown() { echo | openssl s_client -connect "localhost:$((base + 1))" -CAfile clients/ca.pem 2>/dev/null | openssl x509 -noout -serial; }

@@ -4,7 +4,7 @@ use crate::arguments::CaCommand;
 use crate::failure::Failure;
 use crate::output::table;
 use base_types::NodeId;
-use edge_node::ca::{self, CaError, CertificateInfo};
+use edge_node::ca::{self, CaError, CertificateInfo, Revocation, Revoke};
 use serde_json::{json, Value};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -25,6 +25,12 @@ pub fn run(command: CaCommand) -> Result<(), Failure> {
         CaCommand::Issue { dir, node, server, user, addresses, days, json } => {
             let wanted = Wanted::of(node, server, user);
             issue(&dir, &wanted, &addresses, days, json)?;
+        }
+        CaCommand::Revoke { dir, user, certificate, serial, json } => {
+            let file = user.map(|user| dir.join(format!("user-{user}.pem"))).or(certificate);
+            // clap lets exactly one of the three through.
+            let what = file.map_or_else(|| Revoke::Serial(serial.unwrap_or_default()), Revoke::File);
+            revoke(&dir, &what, json)?;
         }
         CaCommand::Show { dir, json } => show(&dir, json)?,
         CaCommand::Rotate { dir, json } => {
@@ -94,6 +100,17 @@ fn issue(dir: &Path, wanted: &Wanted, addresses: &[String], days: u32, json: boo
         _ => name.into(),
     };
     say(json, value, &text);
+    Ok(())
+}
+
+fn revoke(dir: &Path, what: &Revoke, json: bool) -> Result<(), Failure> {
+    let Revocation { list, serial, revoked, before } = ca::clients::revoke(dir, what).map_err(refused)?;
+    let text = format!(
+        "certificate {serial} is revoked{}; {} has {revoked}: copy it to every node, where tls.client_revocations names it",
+        if before { " already" } else { "" },
+        list.display()
+    );
+    say(json, json!({"ok": true, "serial": serial, "list": list, "revoked": revoked, "before": before}), &text);
     Ok(())
 }
 

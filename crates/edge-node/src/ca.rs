@@ -13,7 +13,7 @@
 
 pub mod clients;
 
-pub use clients::CertificateName;
+pub use clients::{CertificateName, Revocation, Revoke};
 
 use base_types::NodeId;
 use rcgen::{

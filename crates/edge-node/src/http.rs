@@ -32,7 +32,7 @@ use crate::clients::{ClientStream, Connection, DoorStream, Entrance, Guest, Head
 use crate::lane::door::LaneDoor;
 use crate::lane::LaneReport;
 use crate::quiet::Quiet;
-use crate::tls::{expired, Certificates, Shown};
+use crate::tls::{expired, Certificates, Doors, Shown};
 use base_types::{ErrorCode, Refusal};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -257,17 +257,24 @@ impl HttpDoor {
             // Errors are the client's: a bad head, a time that ran out, a connection reset.
             _ = connection.as_mut() => return,
             _ = draining.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
-            () = certificate_ends(&shown) => connection.as_mut().graceful_shutdown(),
+            () = certificate_ends(&shown, self.entrance.doors()) => connection.as_mut().graceful_shutdown(),
         }
         let _ = connection.await;
     }
 }
 
-/// Ends when the certificate a client has shown does; never for others.
-pub(crate) async fn certificate_ends(shown: &Shown) {
-    match shown.until() {
-        Some(until) => expired(until).await,
-        None => std::future::pending().await,
+/// Ends when the certificate a client has shown does, or is revoked; never for others.
+pub(crate) async fn certificate_ends(shown: &Shown, doors: Option<&Doors>) {
+    let Shown::User { until, id, .. } = shown else { return std::future::pending().await };
+    let revoked = async {
+        match doors {
+            Some(doors) => doors.revokes(id).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = expired(*until) => {}
+        () = revoked => {}
     }
 }
 

@@ -233,7 +233,7 @@ impl S3Door {
             // Errors are the client's: a bad head, a time that ran out, a connection reset.
             _ = connection.as_mut() => return,
             _ = draining.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
-            () = certificate_ends(&shown) => connection.as_mut().graceful_shutdown(),
+            () = certificate_ends(&shown, self.entrance.doors()) => connection.as_mut().graceful_shutdown(),
         }
         let _ = connection.await;
     }

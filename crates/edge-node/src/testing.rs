@@ -219,6 +219,7 @@ pub fn speak_tls(home: &Path, config: &mut Config) {
         certificate: issued.certificate,
         key: issued.key,
         client_authority: Some(issued.authority),
+        client_revocations: None,
         client_certificates: None,
         s3_client_certificates: None,
     });

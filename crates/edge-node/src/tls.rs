@@ -7,9 +7,11 @@
 //! Not here: sockets and the peers' own handshake (`peers`), the client doors (`doors`).
 
 pub mod doors;
+mod revoked;
 mod watched;
 
 pub use doors::{Doors, Shown};
+pub use revoked::CertificateId;
 pub use watched::Watched;
 
 use crate::ca::node_name;

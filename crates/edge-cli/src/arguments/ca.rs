@@ -45,6 +45,25 @@ pub enum CaCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Put a client's certificate on the list of those that count no more (crl.pem, for tls.client_revocations)
+    #[command(group = clap::ArgGroup::new("which").required(true).args(["user", "certificate", "serial"]))]
+    Revoke {
+        /// The directory of the authority of clients
+        #[arg(long)]
+        dir: PathBuf,
+        /// The user whose certificate in the directory it is, the newest
+        #[arg(long)]
+        user: Option<String>,
+        /// The certificate's file
+        #[arg(long)]
+        certificate: Option<PathBuf>,
+        /// The certificate's serial number, as `hive ca show --json` has it
+        #[arg(long)]
+        serial: Option<String>,
+        /// JSON for machines instead of text
+        #[arg(long)]
+        json: bool,
+    },
     /// Show the authority and what it issued
     Show {
         /// The authority's directory

@@ -251,6 +251,7 @@ impl Plan {
             certificate: file("pem"),
             key: file("key"),
             client_authority: Some(self.clients_authority()),
+            client_revocations: None,
             client_certificates: None,
             s3_client_certificates: None,
         }

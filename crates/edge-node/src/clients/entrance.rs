@@ -79,6 +79,11 @@ impl Entrance {
         Entrance { http2: true, ..self }
     }
 
+    /// What this door shows, where it speaks TLS.
+    pub fn doors(&self) -> Option<&Doors> {
+        self.tls.as_deref()
+    }
+
     /// Whether a few bytes of HTTP would be understood by who connects.
     pub fn speaks_plain_text(&self) -> bool {
         self.tls.is_none()

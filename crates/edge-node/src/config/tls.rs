@@ -19,6 +19,9 @@ pub struct TlsSection {
     /// Whose certificates are users'; clients are asked for none where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_authority: Option<PathBuf>,
+    /// Lists of users' certificates that count no more (CRLs of the authorities above).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_revocations: Option<PathBuf>,
     /// Of the JSON door; `optional` where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_certificates: Option<ClientCertificates>,
@@ -64,6 +67,13 @@ pub(super) fn check(checker: &Checker<'_>, file: &NodeFile) -> Result<Option<Tls
             "set client_authority to the ca.pem whose users are believed (`hive ca init --clients` makes one), or remove the setting",
         );
     }
+    if section.client_revocations.is_some() && section.client_authority.is_none() {
+        let line = checker.line("client_revocations =", 0);
+        return checker.refuse(
+            format!("{line}tls.client_revocations is set, and tls.client_authority is absent"),
+            "set client_authority to the ca.pem whose certificates the list revokes, or remove the setting",
+        );
+    }
     if section.key == file.certificates.key {
         return checker.refuse(
             format!("tls.key and certificates.key are the same file {}", section.key.display()),
@@ -73,6 +83,7 @@ pub(super) fn check(checker: &Checker<'_>, file: &NodeFile) -> Result<Option<Tls
     section.certificate = checker.resolve(&section.certificate);
     section.key = checker.resolve(&section.key);
     section.client_authority = section.client_authority.map(|path| checker.resolve(&path));
+    section.client_revocations = section.client_revocations.map(|path| checker.resolve(&path));
     check_key_mode(checker, "tls.key", &section.key)?;
     Ok(Some(section))
 }

@@ -1,16 +1,21 @@
 //! TLS of the client doors: what they show, and which users' certificates they believe.
 //!
 //! Always: TLS 1.2 or later, HTTP/1.1 and for gRPC HTTP/2; a certificate that a client shows is verified against the clients' authority or ends the
-//! handshake; nothing is resumed, so every connection is verified with the files of its moment.
+//! handshake, and so does one that a list in use revokes; a connection that was made with a certificate ends once a list that is taken
+//! up revokes it (`tests::a_revoked_certificate_ends_its_connections`). Nothing is resumed, so every connection is verified with the
+//! files of its moment.
 //! Not here: sockets (`clients::entrance`), what a user may do, between nodes (`tls`).
 
-use super::{certificates, install_provider, read_key, unusable, validity, TlsError, Watched};
+use super::revoked::Revoked;
+use super::{certificates, install_provider, read_key, unusable, validity, CertificateId, TlsError, Watched};
 use crate::ca::CertificateName;
 use crate::config::TlsSection;
 use rustls::client::verify_server_name;
 use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig, ServerConnection};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -28,6 +33,7 @@ pub struct DoorIdentity {
     pub valid: (i64, i64),
     own: CertificateDer<'static>,
     world: String,
+    revoked: Revoked,
 }
 
 /// Of all client doors of a node.
@@ -40,7 +46,7 @@ pub enum Shown {
     #[default]
     Nothing,
     /// A user's, valid until then (seconds since 1970).
-    User { name: CertificateName, until: i64 },
+    User { name: CertificateName, until: i64, id: CertificateId },
     /// One of the clients' authority that is no user's, and why.
     NoUser(String),
 }
@@ -50,14 +56,6 @@ impl Shown {
     pub fn name(&self) -> Option<&CertificateName> {
         match self {
             Shown::User { name, .. } => Some(name),
-            _ => None,
-        }
-    }
-
-    /// When a connection ends by itself.
-    pub fn until(&self) -> Option<i64> {
-        match self {
-            Shown::User { until, .. } => Some(*until),
             _ => None,
         }
     }
@@ -82,15 +80,11 @@ impl DoorIdentity {
     pub fn load(files: &TlsSection, world: &str, in_use: Option<&DoorIdentity>) -> Result<DoorIdentity, TlsError> {
         install_provider();
         let builder = ServerConfig::builder();
-        let builder = match &files.client_authority {
-            None => builder.with_no_client_auth(),
+        let (builder, revoked) = match &files.client_authority {
+            None => (builder.with_no_client_auth(), Revoked::default()),
             Some(path) => {
-                let mut roots = RootCertStore::empty();
-                for authority in certificates(path)? {
-                    roots.add(authority).map_err(|error| unusable(path, &error))?;
-                }
-                let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).allow_unauthenticated().build();
-                builder.with_client_cert_verifier(verifier.map_err(|error| unusable(path, &error))?)
+                let (verifier, revoked) = verifier_of_clients(path, files.client_revocations.as_deref())?;
+                (builder.with_client_cert_verifier(verifier), revoked)
             }
         };
         let chain = certificates(&files.certificate)?;
@@ -109,7 +103,14 @@ impl DoorIdentity {
             let reason = "it has expired or is not valid yet";
             return Err(TlsError::Unusable { path: files.certificate.display().to_string(), reason: reason.into() });
         }
-        Ok(DoorIdentity { server: Arc::new(server), server_http2: Arc::new(http2), valid, own, world: world.into() })
+        Ok(DoorIdentity {
+            server: Arc::new(server),
+            server_http2: Arc::new(http2),
+            valid,
+            own,
+            world: world.into(),
+            revoked,
+        })
     }
 
     /// Whether clients that ask this host find it in the certificate.
@@ -129,17 +130,50 @@ impl DoorIdentity {
             for certificate in rest {
                 until = until.min(crate::ca::not_after(certificate)?);
             }
-            Ok(Shown::User { name, until })
+            Ok(Shown::User { name, until, id: CertificateId::of(own)? })
         });
         named.unwrap_or_else(Shown::NoUser)
     }
 }
 
+/// Whose certificates are users', but for those that a list revokes. An authority without a list has revoked none.
+fn verifier_of_clients(
+    path: &Path,
+    revocations: Option<&Path>,
+) -> Result<(Arc<dyn ClientCertVerifier>, Revoked), TlsError> {
+    let authorities = certificates(path)?;
+    let revoked = revocations.map(|file| Revoked::load(file, &authorities)).transpose()?.unwrap_or_default();
+    let mut roots = RootCertStore::empty();
+    for authority in authorities {
+        roots.add(authority).map_err(|error| unusable(path, &error))?;
+    }
+    let verifier = WebPkiClientVerifier::builder(Arc::new(roots))
+        .allow_unauthenticated()
+        .with_crls(revoked.lists.iter().cloned())
+        .allow_unknown_revocation_status()
+        .build();
+    Ok((verifier.map_err(|error| unusable(revocations.unwrap_or(path), &error))?, revoked))
+}
+
 impl Watched<DoorIdentity> {
+    /// Ends once a list that is in use has this certificate.
+    pub async fn revokes(&self, id: &CertificateId) {
+        let mut loads = self.loads();
+        loop {
+            if self.current().revoked.has(id) {
+                return;
+            }
+            if loads.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
     /// Reads the files; an error refuses the start.
     pub fn load(files: &TlsSection, world: &str) -> Result<Doors, TlsError> {
         let mut watched = vec![files.certificate.clone(), files.key.clone()];
         watched.extend(files.client_authority.clone());
+        watched.extend(files.client_revocations.clone());
         let (files, world) = (files.clone(), world.to_owned());
         Watched::begin(watched, move |in_use| DoorIdentity::load(&files, &world, in_use))
     }

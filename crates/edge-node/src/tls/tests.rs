@@ -275,18 +275,67 @@ fn advertised_host_that_the_certificate_does_not_name_is_reported() {
 }
 
 #[test]
+fn a_revoked_certificate_ends_its_connections() {
+    let home = tempfile::tempdir().unwrap();
+    let mut config = config(home.path(), 1);
+    speak_tls(home.path(), &mut config);
+    let clients = home.path().join("clients");
+    let issue = |user: &str| ca::clients::issue_user(&clients, user, 30).unwrap();
+    let revoke =
+        |issued: &Issued| ca::clients::revoke(&clients, &ca::Revoke::File(issued.certificate.clone())).unwrap();
+    let (eve, bob) = (issue("eve"), issue("bob"));
+    let list = revoke(&eve).list;
+    config.tls.as_mut().unwrap().client_revocations = Some(list.clone());
+    let (node, _, _) = start(config);
+    let address = node.http_address();
+    let client = |user: &Issued| TlsClient::new(home.path(), Some(user));
+    let asks = |user: &Issued| client(user).talk(address, &post(READ));
+    let error = asks(&eve).unwrap_err().to_string();
+    assert!(error.contains("Revoked"), "{error}");
+    assert!(asks(&bob).unwrap().starts_with("HTTP/1.1 200"));
+    assert!(TlsClient::new(home.path(), None).talk(address, &post(READ)).unwrap().starts_with("HTTP/1.1 200"));
+    let (mut of_bob, mut of_nobody) =
+        (client(&bob).connect(address).unwrap(), TlsClient::new(home.path(), None).connect(address).unwrap());
+    assert!(
+        keep_asking(&mut of_bob).starts_with("HTTP/1.1 200") && keep_asking(&mut of_nobody).starts_with("HTTP/1.1 200")
+    );
+    // What does not fit leaves the list in use.
+    let whole = std::fs::read(&list).unwrap();
+    let other = tempfile::tempdir().unwrap();
+    ca::clients::init(other.path(), "dev").unwrap();
+    let foreign = ca::clients::issue_user(other.path(), "ann", 30).unwrap();
+    let foreign = ca::clients::revoke(other.path(), &ca::Revoke::File(foreign.certificate)).unwrap().list;
+    for bad in [b"nothing".to_vec(), whole[..whole.len() / 2].to_vec(), std::fs::read(foreign).unwrap()] {
+        std::fs::write(&list, bad).unwrap();
+        node.reload_certificates();
+        assert!(keep_asking(&mut of_nobody).contains("certificate files of the client ports are not in use"));
+        assert!(asks(&eve).is_err() && asks(&bob).is_ok());
+    }
+    std::fs::write(&list, whole).unwrap();
+    revoke(&bob);
+    node.reload_certificates();
+    let mut rest = Vec::new();
+    // The connection ends: what was asked meanwhile is answered or not.
+    let _ = of_bob.write_all(b"GET /ready HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    let _ = of_bob.read_to_end(&mut rest);
+    assert!(keep_asking(&mut of_nobody).starts_with("HTTP/1.1 200"), "others go on");
+    assert!(asks(&bob).unwrap_err().to_string().contains("Revoked"));
+    node.stop().unwrap();
+}
+
+#[test]
 fn connection_ends_with_the_users_certificate() {
     use crate::ca::CertificateName;
     use crate::tls::Shown;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let name = CertificateName::of_uri("spiffe://dev/user/ann", "dev").unwrap();
-    let user = |until| Shown::User { name: name.clone(), until };
+    let user = |until| Shown::User { name: name.clone(), until, id: Default::default() };
     runtime.block_on(async {
-        tokio::time::timeout(Duration::from_secs(5), crate::http::certificate_ends(&user(1))).await.unwrap();
-        assert!(tokio::time::timeout(Duration::from_millis(20), crate::http::certificate_ends(&user(i64::MAX)))
+        tokio::time::timeout(Duration::from_secs(5), crate::http::certificate_ends(&user(1), None)).await.unwrap();
+        assert!(tokio::time::timeout(Duration::from_millis(20), crate::http::certificate_ends(&user(i64::MAX), None))
             .await
             .is_err());
-        let nothing = crate::http::certificate_ends(&Shown::Nothing);
+        let nothing = crate::http::certificate_ends(&Shown::Nothing, None);
         assert!(tokio::time::timeout(Duration::from_millis(20), nothing).await.is_err());
     });
 }

@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
+use tokio::sync::watch;
 
 /// Reads the files; it is given what is in use, where something is.
 type Load<T> = Box<dyn Fn(Option<&T>) -> Result<T, TlsError> + Send + Sync>;
@@ -19,6 +20,8 @@ pub struct Watched<T> {
     files: Vec<PathBuf>,
     load: Load<T>,
     state: Mutex<State>,
+    /// Changes with what is in use.
+    loads: watch::Sender<()>,
 }
 
 struct State {
@@ -34,12 +37,17 @@ impl<T> Watched<T> {
     ) -> Result<Watched<T>, TlsError> {
         let state = Mutex::new(State { stamps: stamps(&files), problem: None });
         let current = ArcSwap::from_pointee(load(None)?);
-        Ok(Watched { current, files, load: Box::new(load), state })
+        Ok(Watched { current, files, load: Box::new(load), state, loads: watch::Sender::new(()) })
     }
 
     /// For the next connection.
     pub fn current(&self) -> Arc<T> {
         self.current.load_full()
+    }
+
+    /// Says when something else is in use from now on.
+    pub fn loads(&self) -> watch::Receiver<()> {
+        self.loads.subscribe()
     }
 
     /// Why the changed files are not in use; `None` where they are.
@@ -65,6 +73,7 @@ impl<T> Watched<T> {
         match (self.load)(Some(&self.current.load())) {
             Ok(found) => {
                 self.current.store(Arc::new(found));
+                self.loads.send_replace(());
                 state.problem = None;
                 tracing::info!(certificate, "certificates were read again and are in use for new connections");
             }
