@@ -20,6 +20,8 @@ READY_S = 180
 REVOKED_S = 2.0
 # Longer than the gateway's deadline, after which it answers that a bucket has no majority.
 S3_ANSWER_S = 40
+# Whoever makes a user of this name makes a node of a debug build panic, with the whole request in the panic's text.
+PANICS = "panics-on-purpose"
 # Longer than a new user takes to every node of a busy machine.
 KNOWN_S = 10
 
@@ -46,7 +48,7 @@ class World:
         self.process = subprocess.Popen(
             [HIVE, "dev", "--secure", "--base-port", str(BASE), "--data", os.path.join(home, "data"), "--no-restart",
              "--ready-file", self.ready_file, *options],
-            stdout=self.log, stderr=self.log)
+            stdout=self.log, stderr=self.log, env={**os.environ, "HIVE_DEBUG_PANIC_ON_USER": PANICS})
         until = time.time() + READY_S
         while not os.path.exists(self.ready_file):
             if self.process.poll() is not None or time.time() > until:
@@ -120,6 +122,7 @@ def main():
             s3_keys(world)
             break_glass(world)
             canaries(world)
+            panic_on_purpose(world)
             majority_lost(world)
             secrets_stay(world)
         finally:
@@ -317,6 +320,30 @@ def canaries(world):
         world.search("metrics", subprocess.run(command, capture_output=True).stdout)
 
 
+def panic_on_purpose(world):
+    """A panic whose text has a request with a password in it: `secrets_stay` looks into the log for that, too."""
+    with open(f"/proc/{world.process.pid}/cmdline", "rb") as arguments:
+        world.search("the arguments of hive dev", arguments.read())
+    kept = os.path.join(world.home, "password-of-panic")
+    world.keep(kept, world.canary("panic"))
+    own = world.hive("user", "create", PANICS, "--password-file", kept, node=4, token=world.root)
+    os.unlink(kept)
+    if own.returncode == 0:
+        print("secure world: no debug build, so nothing panics on purpose: that step is left out")
+        return
+    since, shown = time.time(), False
+    while not shown:
+        check(time.time() - since < KNOWN_S, "no log has the panic on purpose")
+        for folder, _, files in os.walk(world.home):
+            for name in files:
+                if name.endswith(".log"):
+                    with open(os.path.join(folder, name), "rb") as file:
+                        content = file.read()
+                    # The text with the request, its password hidden: the panic was shown, and with what could have held it.
+                    shown = shown or (b"on purpose: Request" in content and PANICS.encode() in content)
+        time.sleep(0.1)
+
+
 def majority_lost(world):
     """The loss of the world's majority stops nobody who was known before."""
     ann = os.path.join(world.home, "ann")
@@ -324,7 +351,10 @@ def majority_lost(world):
         for node in (0, 1):
             check(s3(world, pair, "GET", "/acme", node)[-3:] in ("200", "403"), "a signature is not judged")
     for node in world.nodes[2:]:
-        os.kill(node["pid"], signal.SIGKILL)
+        try:
+            os.kill(node["pid"], signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # The one that panicked on purpose has ended.
     time.sleep(3)
     for node in (0, 1):
         read = world.hive("kv", "get", "ann/1", "--read-consistency", "eventual", node=node, token=ann)

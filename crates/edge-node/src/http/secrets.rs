@@ -6,6 +6,8 @@
 //! has no sealing key (decision 0076).
 //! A retry with the same request id makes nothing twice: the ids of what a request makes follow from its own, and the secret of a
 //! token or key whose answer was lost is replaced by the one of the retry.
+//! In a debug build a request can make a node panic on purpose (`PANIC_VARIABLE`), for the test that a panic shows no secret
+//! (scripts/secure_world.py). No other build has that.
 //! Not here: how secrets are sealed (access/sealing.rs), opened for the gateway (s3/metadata.rs).
 
 use crate::access::s3_keys::{open_account_key, seal_account_key};
@@ -28,6 +30,8 @@ pub(crate) enum Drawn {
 
 /// Draws, hashes and seals what a request needs. What was drawn is shown in its answer.
 pub(crate) async fn prepare(hub: &AccessHub, request: &mut Request) -> Result<Option<Drawn>, Refusal> {
+    #[cfg(debug_assertions)]
+    panic_if_asked(request);
     let known = request.caller != Caller::Anyone || !hub.required();
     if let (Action::S3(S3Action::CreateAccessKey(call)), true) = (&mut request.action, known) {
         seal_new(hub, call)?;
@@ -70,6 +74,20 @@ pub(crate) async fn prepare(hub: &AccessHub, request: &mut Request) -> Result<Op
         _ => {}
     }
     Ok(None)
+}
+
+/// Where this variable names a user, a debug build panics when somebody known makes a user of that name.
+#[cfg(debug_assertions)]
+const PANIC_VARIABLE: &str = "HIVE_DEBUG_PANIC_ON_USER";
+
+/// Panics as a failed assertion would that has the whole request in its text.
+#[cfg(debug_assertions)]
+fn panic_if_asked(request: &Request) {
+    let Action::Access(AccessAction::CreateUser(call)) = &request.action else { return };
+    let asked = std::env::var(PANIC_VARIABLE).is_ok_and(|user| user == call.user);
+    if asked && request.caller != Caller::Anyone {
+        panic!("on purpose: {request:?}");
+    }
 }
 
 fn no_random(error: std::io::Error) -> Refusal {
