@@ -20,7 +20,7 @@ READY_S = 180
 REVOKED_S = 2.0
 # Longer than the gateway's deadline, after which it answers that a bucket has no majority.
 S3_ANSWER_S = 40
-# Whoever makes a user of this name makes a node of a debug build panic, with the whole request in the panic's text.
+# A request for a user of this name makes a node of a debug build panic, with the whole request in the panic's text.
 PANICS = "panics-on-purpose"
 # Longer than a new user takes to every node of a busy machine.
 KNOWN_S = 10

@@ -127,7 +127,7 @@ unset AWS_CA_BUNDLE
 says SSL aws --endpoint-url "$s3" s3 ls s3://first
 says large aws --endpoint-url "$s3" --ca-bundle clients/ca.pem s3 ls s3://first
 
-step "a revoked certificate: refused once the list is taken up, others go on"
+step "a revoked certificate: refused once the list is taken up, others continue"
 "$HIVE" ca issue --dir clients --user bob >/dev/null
 "$HIVE" ca revoke --dir clients --user bob >/dev/null
 bob=(--ca clients/ca.pem --cert clients/user-bob.pem --key clients/user-bob.key)

@@ -2,7 +2,7 @@
 //!
 //! Always: what is found is complete up to its epoch: the head is read first, and every row that changed up to it after
 //! (`tests::a_copy_catches_up`). A row that changed while others were read is newer than that epoch, and what is decided by it would
-//! not hold at its own epoch: the sync goes on from what it has, [`ROUNDS_MAX`] times at most (`tests::a_copy_is_no_older_than_its_rows`).
+//! not hold at its own epoch: the sync continues from what it has, [`ROUNDS_MAX`] times at most (`tests::a_copy_is_no_older_than_its_rows`).
 //! Not here: when this runs (core-node).
 
 use crate::family::{AccessState, PlanContext};

@@ -1,4 +1,4 @@
-//! Whether an endpoint that said nothing is asked again: by a question of the client's own, never by a user's operation.
+//! When an endpoint that said nothing is probed: by a question of the client's own, never by a user's operation.
 //!
 //! ```text
 //!   heard ──an operation had no answer──▶ silent ──a while──▶ a probe (GET /health) ──answer──▶ heard
@@ -60,7 +60,7 @@ impl Silence {
         self.state().probe_at = None;
     }
 
-    /// Whether to send a probe now. Who is told so sends it: nobody else is, until the next while is over.
+    /// Whether to send a probe now. It is true once for each while, so the caller that gets it sends the probe.
     pub fn takes_probe(&self, now: Instant) -> bool {
         let mut state = self.state();
         let due = state.probe_at.is_some_and(|at| now >= at);

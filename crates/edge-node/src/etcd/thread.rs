@@ -181,7 +181,7 @@ impl EtcdDoor {
             // Errors are the client's: a bad head, a time that ran out, a connection reset.
             _ = connection.as_mut() => return,
             _ = draining.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
-            () = certificate_ends(&shown) => connection.as_mut().graceful_shutdown(),
+            () = certificate_ends(&shown, self.entrance.doors()) => connection.as_mut().graceful_shutdown(),
         }
         // Streams of watches do not end by themselves.
         let _ = tokio::time::timeout(crate::node::DRAIN_MAX, connection).await;

@@ -318,7 +318,7 @@ fn a_revoked_certificate_ends_its_connections() {
     // The connection ends: what was asked meanwhile is answered or not.
     let _ = of_bob.write_all(b"GET /ready HTTP/1.1\r\nhost: localhost\r\n\r\n");
     let _ = of_bob.read_to_end(&mut rest);
-    assert!(keep_asking(&mut of_nobody).starts_with("HTTP/1.1 200"), "others go on");
+    assert!(keep_asking(&mut of_nobody).starts_with("HTTP/1.1 200"), "others continue");
     assert!(asks(&bob).unwrap_err().to_string().contains("Revoked"));
     node.stop().unwrap();
 }
