@@ -27,5 +27,6 @@ pub mod testing;
 
 pub use door::CertificateUser;
 pub use limits::Limits;
-pub use service::{refuse, service, Connection, EtcdService};
+pub use metrics::Metrics;
+pub use service::{counted_service, refuse, service, Connection, EtcdService};
 pub use tonic::body::Body;

@@ -51,8 +51,13 @@ struct Parts {
     auth: pb::auth_server::AuthServer<auth::AuthService>,
 }
 
-/// The door to a store.
+/// The door to a store, with counters of its own.
 pub fn service(store: Arc<dyn Store>, limits: Limits) -> EtcdService {
+    counted_service(store, limits, Arc::default())
+}
+
+/// The door to a store, counting with others.
+pub fn counted_service(store: Arc<dyn Store>, limits: Limits, metrics: Arc<Metrics>) -> EtcdService {
     let door = Door::new(store, limits);
     let (read, write) = (limits.decode_bytes_max(), ANSWER_BYTES_MAX + ANSWER_BYTES_MORE);
     macro_rules! server {
@@ -63,7 +68,7 @@ pub fn service(store: Arc<dyn Store>, limits: Limits) -> EtcdService {
     }
     EtcdService {
         parts: Arc::new(Parts {
-            metrics: Arc::default(),
+            metrics,
             room: Arc::new(Semaphore::new(limits.requests_max)),
             kv: server!(pb::kv_server::KvServer, kv::KvService),
             lease: server!(pb::lease_server::LeaseServer, lease::LeaseService),

@@ -67,6 +67,8 @@ pub struct HttpLimits {
 /// What all connections of a thread share.
 pub struct HttpDoor {
     pub lanes: Vec<Rc<LaneDoor>>,
+    /// What is counted of etcd's clients, for `/metrics`.
+    pub etcd: Option<Arc<door_etcd::Metrics>>,
     pub limits: HttpLimits,
     /// Of the whole node.
     pub room: Room,

@@ -11,6 +11,7 @@ use crate::machine::{Metric, Value};
 use crate::tls::CertificateState;
 use base_types::action::{NodeInfo, StatusInfo};
 use core_node::BlockedHistogram;
+use door_etcd::metrics::{MethodCounts, BUCKETS_US as ETCD_BUCKETS_US};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -28,6 +29,7 @@ pub fn text(
     room: &Room,
     certificates: Vec<CertificateState>,
     directory_age: Option<Duration>,
+    etcd: Option<&door_etcd::Metrics>,
     health: Option<Health>,
 ) -> String {
     let lanes = reports.iter().map(|report| report.lock().map(|report| report.clone()).unwrap_or_default()).collect();
@@ -37,6 +39,7 @@ pub fn text(
         room: room.clone(),
         certificates,
         directory_age,
+        etcd: etcd.map(|etcd| (etcd.counts(), etcd.refused())),
         process: crate::monitor::process_usage(),
         health,
     }));
@@ -68,6 +71,8 @@ struct Snapshot {
     room: Room,
     certificates: Vec<CertificateState>,
     directory_age: Option<Duration>,
+    /// Of every method, and how many were refused because too many were under way.
+    etcd: Option<(Vec<MethodCounts>, u64)>,
     process: ProcessUsage,
 }
 
@@ -85,6 +90,7 @@ impl Collector for Snapshot {
         self.core(&mut encoder)?;
         self.host(&mut encoder)?;
         self.health(&mut encoder)?;
+        self.etcd(&mut encoder)?;
         self.latencies(&mut encoder)
     }
 }
@@ -109,7 +115,12 @@ impl Snapshot {
         let help = "Open connections of clients, by door; operator: those kept free for operators. limits.connections_max bounds each.";
         let mut metric = encoder.encode_descriptor("client_connections", help, None, MetricType::Gauge)?;
         let room = &self.room;
-        let doors = [("http", room.http.open()), ("s3", room.s3.open()), ("operator", room.operators.open())];
+        let doors = [
+            ("http", room.http.open()),
+            ("s3", room.s3.open()),
+            ("etcd", room.etcd.open()),
+            ("operator", room.operators.open()),
+        ];
         for (door, open) in doors {
             metric.encode_family(&[("door", door)])?.encode_gauge(&(open as i64))?;
         }
@@ -177,6 +188,44 @@ impl Snapshot {
             metric.encode_family(&labels)?.encode_gauge(&number(node.up))?;
         }
         Ok(())
+    }
+
+    /// Methods that nobody has called yet have no samples.
+    fn etcd(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {
+        let Some((methods, refused)) = &self.etcd else { return Ok(()) };
+        let ended = |method: &MethodCounts| method.codes.iter().sum::<u64>();
+        let called: Vec<(&str, &MethodCounts)> = methods
+            .iter()
+            .filter(|method| method.open > 0 || ended(method) > 0)
+            .map(|method| (method.path.trim_start_matches('/'), method))
+            .collect();
+        let help = "Calls of etcd's clients that ended, by method and gRPC code.";
+        let mut metric = encoder.encode_descriptor("etcd_requests", help, None, MetricType::Counter)?;
+        for (method, counts) in &called {
+            for (code, count) in counts.codes.iter().enumerate().filter(|(_, count)| **count > 0) {
+                let labels = [("method", (*method).to_string()), ("code", code.to_string())];
+                metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(count, None)?;
+            }
+        }
+        let help = "Calls and streams of etcd's clients under way, by method.";
+        let mut metric = encoder.encode_descriptor("etcd_requests_open", help, None, MetricType::Gauge)?;
+        for (method, counts) in &called {
+            metric.encode_family(&[("method", *method)])?.encode_gauge(&(counts.open as i64))?;
+        }
+        let help = "Time from a call of an etcd client to its answer, by method; streams are left out.";
+        let mut metric = encoder.encode_descriptor("etcd_request_seconds", help, None, MetricType::Histogram)?;
+        for (method, counts) in &called {
+            let bounds = ETCD_BUCKETS_US.iter().map(|us| *us as f64 / 1e6).chain([f64::INFINITY]);
+            let buckets: Vec<(f64, u64)> = bounds.zip(counts.buckets).collect();
+            let count = counts.buckets.iter().sum();
+            let labels = [("method", *method)];
+            let mut member = metric.encode_family(&labels)?;
+            member.encode_histogram::<NoLabelSet>(counts.total_us as f64 / 1e6, count, &buckets, None)?;
+        }
+        let help = "Calls of etcd's clients that were refused because too many were under way.";
+        encoder
+            .encode_descriptor("etcd_requests_refused", help, None, MetricType::Counter)?
+            .encode_counter::<NoLabelSet, _, u64>(refused, None)
     }
 
     /// Every machine of this build has the same metrics in the same order, so the longest list of a lane serves for all.

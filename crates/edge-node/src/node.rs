@@ -92,6 +92,8 @@ pub(crate) struct Shared {
     /// Who the members of the level 0 clusters were when this node last heard.
     pub remembered: Vec<core_node::api::Announcement>,
     pub reports: Vec<Arc<Mutex<LaneReport>>>,
+    /// Calls of etcd's clients; none where there is no such door.
+    pub etcd: Option<Arc<door_etcd::Metrics>>,
     pub failure: Failure,
 }
 
@@ -321,7 +323,8 @@ impl NodeHandle {
                 namespace,
                 url: format!("{scheme}://{}", local_address(&listeners)),
             };
-            let service = door_etcd::service(Arc::new(store), door_etcd::Limits::default());
+            let metrics = shared.etcd.clone().unwrap_or_default();
+            let service = door_etcd::counted_service(Arc::new(store), door_etcd::Limits::default(), metrics);
             for (thread, listener) in threads.iter_mut().zip(listeners) {
                 thread.push((service.clone(), listener));
             }
@@ -535,6 +538,7 @@ fn share(
         clock,
         mailboxes: senders,
         remembered,
+        etcd: config.etcd.as_ref().map(|_| Arc::default()),
         failure: failure.clone(),
         config,
         data,

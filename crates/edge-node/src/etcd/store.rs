@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   user "ann"            ─▶ namespace of the listener        token: credential, namespace, end
-//!   user "ann@team"       ─▶ namespace "team"
+//!   user "ann@team"       ─▶ namespace "team", unless there is a user of this whole name
 //! ```
 //! Always: what a caller may do is the core's to say (`Caller` goes with each request); a change is sent once, with an id of its own, so
 //! the core's repeats apply once.
@@ -109,7 +109,9 @@ impl Store for NodeStore {
     }
 
     async fn authenticate(&self, user: &str, password: &str) -> Result<String, Refusal> {
-        let (name, namespace) = match user.rsplit_once(NAMESPACE_MARK) {
+        // Names of users may have the mark in them: who exists by the whole name is meant.
+        let whole = self.access.directory().user(user).is_some();
+        let (name, namespace) = match user.rsplit_once(NAMESPACE_MARK).filter(|_| !whole) {
             Some((name, namespace)) => (name, Some(namespace.to_owned())),
             None => (user, None),
         };

@@ -44,6 +44,13 @@ fn certificates() -> Vec<CertificateState> {
     vec![of("peer"), of("client")]
 }
 
+/// One call of one method, as a client makes it.
+fn etcd() -> door_etcd::Metrics {
+    let metrics = door_etcd::Metrics::default();
+    metrics.count_for_tests("/etcdserverpb.KV/Range");
+    metrics
+}
+
 /// A page on which each metric has at least one sample.
 fn whole_page() -> String {
     let mut report = LaneReport::default();
@@ -55,7 +62,14 @@ fn whole_page() -> String {
     status.quorum.push(QuorumInfo { cluster: "metadata@a".parse().unwrap(), answers: true });
     status.certificate_expires_ms = 1;
     let health = Health { status, nodes: vec![node()], unix_ms: 0 };
-    text(&[Arc::new(Mutex::new(report))], &Room::new(8, 1 << 20), certificates(), Some(Duration::ZERO), Some(health))
+    text(
+        &[Arc::new(Mutex::new(report))],
+        &Room::new(8, 1 << 20),
+        certificates(),
+        Some(Duration::ZERO),
+        Some(&etcd()),
+        Some(health),
+    )
 }
 
 struct Family<'a> {
@@ -149,7 +163,7 @@ fn lanes_have_labels_and_histograms_add_up() {
     let reports = vec![Arc::new(Mutex::new(report)), Arc::new(Mutex::new(LaneReport::default()))];
     let room = Room::new(8, 1 << 20);
     let _held: Vec<_> = (0..5).map(|_| room.http.admit([127, 0, 0, 1].into())).collect();
-    let text = text(&reports, &room, Vec::new(), None, None);
+    let text = text(&reports, &room, Vec::new(), None, None, None);
     for line in [
         "hive_log_batches_total{lane=\"0\"} 7",
         "hive_reads_total{lane=\"0\",kind=\"index\"} 4",

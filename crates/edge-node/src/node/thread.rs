@@ -127,6 +127,7 @@ fn start_doors(
     tokio::task::spawn_local(acceptor.run(tokio::net::TcpListener::from_std(peer)?));
     let door = Rc::new(HttpDoor {
         lanes: doors.to_vec(),
+        etcd: shared.etcd.clone(),
         limits: shared.http_limits.clone(),
         room: shared.room.clone(),
         reports: shared.reports.clone(),
