@@ -8,7 +8,7 @@
 
 mod compare;
 mod range;
-mod rows;
+pub(crate) mod rows;
 mod span;
 mod txn;
 

@@ -9,6 +9,7 @@
 pub mod auth;
 pub mod cluster;
 pub mod door;
+pub mod elections;
 mod gateway;
 mod hash;
 pub mod kv;
@@ -24,6 +25,7 @@ pub mod status;
 pub mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod watch;
 
 pub use door::CertificateUser;
 pub use limits::Limits;

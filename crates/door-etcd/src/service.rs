@@ -9,14 +9,18 @@
 //! Not here: sockets, TLS, HTTP (edge-node: one [`Connection`] for each of its connections).
 
 use crate::door::Door;
+use crate::elections::{ElectionService, LockService};
 use crate::gateway;
 use crate::limits::{Limits, ANSWER_BYTES_MAX};
 use crate::methods::{Method, Methods};
 use crate::metrics::Metrics;
 use crate::proto::etcdserverpb as pb;
+use crate::proto::v3electionpb::election_server::ElectionServer;
+use crate::proto::v3lockpb::lock_server::LockServer;
 use crate::status::{TIMEOUT, TOO_MANY_REQUESTS};
 use crate::store::Store;
-use crate::{auth, cluster, kv, lease, maintenance};
+use crate::watch::{Hubs, WatchService};
+use crate::{auth, cluster, kv, lease, maintenance, watch};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full, Limited};
@@ -49,6 +53,10 @@ struct Parts {
     cluster: pb::cluster_server::ClusterServer<cluster::ClusterService>,
     maintenance: pb::maintenance_server::MaintenanceServer<maintenance::MaintenanceService>,
     auth: pb::auth_server::AuthServer<auth::AuthService>,
+    hubs: Arc<Hubs>,
+    watch: pb::watch_server::WatchServer<WatchService>,
+    election: ElectionServer<ElectionService>,
+    lock: LockServer<LockService>,
 }
 
 /// The door to a store, with counters of its own.
@@ -59,6 +67,7 @@ pub fn service(store: Arc<dyn Store>, limits: Limits) -> EtcdService {
 /// The door to a store, counting with others.
 pub fn counted_service(store: Arc<dyn Store>, limits: Limits, metrics: Arc<Metrics>) -> EtcdService {
     let door = Door::new(store, limits);
+    let hubs = Hubs::new(door.clone(), watch::Settings::default());
     let (read, write) = (limits.decode_bytes_max(), ANSWER_BYTES_MAX + ANSWER_BYTES_MORE);
     macro_rules! server {
         ($server:path, $service:path) => {{
@@ -75,6 +84,11 @@ pub fn counted_service(store: Arc<dyn Store>, limits: Limits, metrics: Arc<Metri
             cluster: server!(pb::cluster_server::ClusterServer, cluster::ClusterService),
             maintenance: server!(pb::maintenance_server::MaintenanceServer, maintenance::MaintenanceService),
             auth: server!(pb::auth_server::AuthServer, auth::AuthService),
+            // Messages with events are as long as their revision.
+            watch: pb::watch_server::WatchServer::new(WatchService::new(hubs.clone())).max_decoding_message_size(read),
+            election: ElectionServer::new(ElectionService(hubs.clone())).max_decoding_message_size(read),
+            lock: LockServer::new(LockService(hubs.clone())).max_decoding_message_size(read),
+            hubs,
             door,
         }),
     }
@@ -90,6 +104,11 @@ impl EtcdService {
     /// What was counted.
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.parts.metrics
+    }
+
+    /// What watches hold.
+    pub fn watch_figures(&self) -> watch::Figures {
+        self.parts.hubs.figures()
     }
 
     pub(crate) fn door(&self) -> &Arc<Door> {
@@ -143,6 +162,9 @@ impl EtcdService {
             "etcdserverpb.Lease" => parts.lease.clone().call(request).await,
             "etcdserverpb.Cluster" => parts.cluster.clone().call(request).await,
             "etcdserverpb.Maintenance" => parts.maintenance.clone().call(request).await,
+            "etcdserverpb.Watch" => parts.watch.clone().call(request).await,
+            "v3electionpb.Election" => parts.election.clone().call(request).await,
+            "v3lockpb.Lock" => parts.lock.clone().call(request).await,
             "etcdserverpb.Auth" => parts.auth.clone().call(request).await,
             other => Ok(unknown(other).into_http()),
         };

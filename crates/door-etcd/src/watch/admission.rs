@@ -1,0 +1,82 @@
+//! Whether a session may watch a range, and where "now" is when a watch begins.
+//!
+//! Always: "now" is read from the leader after the watch was asked for, so a watch from now on sees nothing that was acknowledged before,
+//! through whichever node. Where the leader does not answer, a replica's "now" counts, as with a member of etcd.
+//! Not here: roles and rules (the store decides).
+
+use super::follower::backoff;
+use super::hub::{Hub, Hubs};
+use super::revision::Wanted;
+use super::wire::{reason, Asked};
+use crate::status::{of_refusal, UNHEALTHY};
+use crate::store::{Place, Session};
+use base_types::versioned::{Info, Position, Query, Span};
+use base_types::{ErrorKind, ReadConsistency, Refusal};
+use std::sync::Arc;
+use tonic::Status;
+
+/// How often a watch is looked at before its stream ends because the namespace cannot be reached.
+const TRIES_MAX: u32 = 5;
+
+/// What came of a request for a watch.
+pub(super) enum Outcome {
+    Admitted {
+        asked: Asked,
+        info: Info,
+        place: Place,
+    },
+    /// Answered with a reason; the stream goes on.
+    Refused(String),
+    /// The stream ends: its client does best to connect to another node.
+    Failed(Status),
+}
+
+/// Looks at a request for a watch.
+pub(super) async fn admit(hubs: Arc<Hubs>, hub: Arc<Hub>, session: Session, asked: Asked) -> Outcome {
+    let mut failures = 0;
+    loop {
+        let problem = match look(&hubs, &hub, &session, &asked).await {
+            Ok((info, place)) => return Outcome::Admitted { asked, info, place },
+            Err(refusal) => refusal,
+        };
+        let last = failures == TRIES_MAX;
+        match problem.kind() {
+            ErrorKind::Unavailable | ErrorKind::Overloaded | ErrorKind::Unknown if !last => (),
+            ErrorKind::Unavailable | ErrorKind::Overloaded | ErrorKind::Unknown => {
+                return Outcome::Failed(UNHEALTHY.into());
+            }
+            _ => return Outcome::Refused(reason(&of_refusal(&problem))),
+        }
+        failures += 1;
+        tokio::time::sleep(backoff(failures)).await;
+    }
+}
+
+async fn look(hubs: &Hubs, hub: &Hub, session: &Session, asked: &Asked) -> Result<(Info, Place), Refusal> {
+    check(hubs, session, &asked.wanted.span).await?;
+    match hub.describe(ReadConsistency::Strong).await {
+        Ok(found) => Ok(found),
+        Err(_) => hub.describe(ReadConsistency::Eventual).await,
+    }
+}
+
+/// Refused if the session may not read the span: reads after the end of all changes, which costs nothing.
+async fn check(hubs: &Hubs, session: &Session, span: &Span) -> Result<(), Refusal> {
+    let after = Position::end_of(u64::MAX);
+    let query = Query::Changes { span: span.clone(), after, limit: 1, before: false, pin: 0 };
+    let _turn = hubs.checks.acquire().await;
+    hubs.door().store.ask(session, query, ReadConsistency::Eventual).await.map(drop)
+}
+
+/// Which of these watches the session may no longer have, with the reason. A look that fails otherwise changes nothing.
+pub(super) async fn recheck(hubs: Arc<Hubs>, session: Session, watches: Vec<(i64, Arc<Wanted>)>) -> Vec<(i64, String)> {
+    let mut denied = Vec::new();
+    for (id, wanted) in watches {
+        if let Err(refusal) = check(&hubs, &session, &wanted.span).await {
+            if matches!(refusal.kind(), ErrorKind::Forbidden | ErrorKind::Unauthenticated) {
+                denied.push((id, reason(&of_refusal(&refusal))));
+            }
+        }
+    }
+    denied
+}
