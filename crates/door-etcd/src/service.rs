@@ -120,7 +120,7 @@ impl EtcdService {
         let call = Call { metrics: self.parts.metrics.clone(), method, begun: Instant::now(), code: None, _room: room };
         call.metrics.begin(method.index);
         let response = match self.run_in_time(method, request).await {
-            Ok(response) => response,
+            Ok(response) => self.as_grpc_go(response),
             Err(status) => status.into_http(),
         };
         call.watch(response)
@@ -152,6 +152,16 @@ impl EtcdService {
         let body = tokio::time::timeout(limits.call_time, body).await.map_err(|_| Status::from(TIMEOUT))?;
         let body = body.map_err(|error| Status::resource_exhausted(format!("grpc: received message: {error}")))?;
         Ok(Request::from_parts(head, Body::new(Full::new(body.to_bytes()))))
+    }
+
+    /// A message that is too large to be read is called so with the code and the text of etcd's own library.
+    fn as_grpc_go(&self, response: Response<Body>) -> Response<Body> {
+        const TOO_LARGE: &str = "Error, decoded message length too large: found ";
+        let status = Status::from_header_map(response.headers());
+        let found = status.as_ref().and_then(|status| status.message().strip_prefix(TOO_LARGE)?.split(' ').next());
+        let Some(found) = found else { return response };
+        let limit = self.parts.door.limits.decode_bytes_max();
+        Status::resource_exhausted(format!("grpc: received message larger than max ({found} vs. {limit})")).into_http()
     }
 
     async fn route(&self, request: Request<Body>) -> Response<Body> {
