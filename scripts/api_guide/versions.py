@@ -65,7 +65,7 @@ The changes of keys in the order of commits, after the position `since` (default
     guide.show({"action": "KvHistory", "keyspace": KEYSPACE, "since": "1", "before": True, "limit": 2})
     guide.say("## KvDescribe\n\nThe newest stamp, what is compacted, and how much there is.")
     guide.show({"action": "KvDescribe", "keyspace": KEYSPACE})
-    guide.say("## KvStampAt\n\nThe last stamp that was committed at a time or before, by the cluster's own clock (Unix milliseconds).")
+    guide.say("## KvStampAt\n\nThe last stamp that was committed at a time or before, by the clock of the cluster: the `time_ms` of changes.")
     guide.show({"action": "KvStampAt", "keyspace": KEYSPACE, "time_ms": 4_102_444_800_000})
 
 

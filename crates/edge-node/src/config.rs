@@ -205,6 +205,10 @@ pub struct EtcdSection {
     /// Threads beside the cores'; half as many as those where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,
+    /// How long history is kept: `1h` or `30m` (etcd's mode periodic), or a number of revisions. All of it where absent. Alike on
+    /// all nodes of a world.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_compaction: Option<String>,
     /// Proxies that begin each connection with a PROXY header (version 2): networks or addresses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proxies: Vec<String>,
@@ -521,12 +525,22 @@ pub struct S3Config {
     pub proxies: Proxies,
 }
 
+/// How long history of namespaces is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AutoCompaction {
+    /// So long after it was superseded.
+    Periodic(std::time::Duration),
+    /// So many revisions.
+    Revisions(u64),
+}
+
 /// The etcd door, checked.
 #[derive(Clone, Debug)]
 pub struct EtcdConfig {
     /// Addresses, each with the namespace of clients that pick none; first the one for all.
     pub listeners: Vec<(std::net::SocketAddr, String)>,
     pub threads: usize,
+    pub auto_compaction: Option<AutoCompaction>,
     pub proxies: Proxies,
 }
 

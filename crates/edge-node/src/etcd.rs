@@ -7,6 +7,7 @@
 //! bounded number of bytes and one hash.
 //! Not here: etcd itself (door-etcd), what a call does (core-node).
 
+pub mod compaction;
 mod store;
 pub mod thread;
 mod tokens;

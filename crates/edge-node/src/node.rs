@@ -314,25 +314,30 @@ impl NodeHandle {
         let scheme = if shared.certificates.clients.is_some() { "https" } else { "http" };
         let (opened, openings) = std::sync::mpsc::channel();
         let mut threads: Vec<Vec<_>> = (0..config.threads).map(|_| Vec::new()).collect();
+        let mut first = None;
         for (namespace, listeners) in listeners {
-            let store = etcd::NodeStore {
+            let store = Arc::new(etcd::NodeStore {
                 cores: cores.clone(),
                 access: shared.access.clone(),
                 tokens: tokens.clone(),
                 node: shared.own.node,
                 namespace,
                 url: format!("{scheme}://{}", local_address(&listeners)),
-            };
+            });
+            first.get_or_insert_with(|| store.clone());
             let metrics = shared.etcd.clone().unwrap_or_default();
-            let service = door_etcd::counted_service(Arc::new(store), door_etcd::Limits::default(), metrics);
+            let service = door_etcd::counted_service(store, door_etcd::Limits::default(), metrics);
             for (thread, listener) in threads.iter_mut().zip(listeners) {
                 thread.push((service.clone(), listener));
             }
         }
+        // The listener for all namespaces is always there.
+        let Some(store) = first else { return Ok(()) };
         for (index, listeners) in threads.into_iter().enumerate() {
             let plan = etcd::thread::EtcdPlan {
                 index,
                 config: config.clone(),
+                store: store.clone(),
                 listeners,
                 limits: shared.http_limits.clone(),
                 tls: shared.certificates.clients.clone(),

@@ -288,6 +288,7 @@ impl Plan {
                 namespace: None,
                 namespaces: Vec::new(),
                 threads: None,
+                auto_compaction: None,
                 proxies: Vec::new(),
             }),
             certificates: CertificatesSection {

@@ -19,8 +19,8 @@ const HOST_BYTES_MAX: usize = 253;
 
 /// One file under check: knows how to say where.
 pub(super) struct Checker<'a> {
-    path: &'a Path,
-    text: &'a str,
+    pub(super) path: &'a Path,
+    pub(super) text: &'a str,
 }
 
 impl Checker<'_> {

@@ -15,7 +15,7 @@ use crate::cores::{Busy, Cores};
 use crate::http::secrets::prepare;
 use crate::monitor::unix_ms;
 use base_types::access::{AccessAction, AccessAnswer, Caller};
-use base_types::action::{Action, ActionResult, Answer, KvTarget, Request};
+use base_types::action::{Action, ActionResult, Answer, KeyspaceInfo, KvTarget, Request};
 use base_types::versioned::{Command, Query, Reply, VersionedCall};
 use base_types::{ErrorCode, NodeId, ReadConsistency, Refusal, WriteConsistency};
 use door_etcd::store::{Member, Place, Session, Store};
@@ -82,6 +82,17 @@ impl NodeStore {
         match answer.result {
             ActionResult::Versioned(reply) => Ok((*reply, place)),
             _ => Err(Refusal::new(ErrorCode::Internal, "a call on versions was answered by something else; report it")),
+        }
+    }
+
+    /// All keyspaces of the world, for this node's own work.
+    pub async fn keyspaces(&self) -> Result<Vec<KeyspaceInfo>, Refusal> {
+        let listed = self.act(Action::ListKeyspaces, ReadConsistency::Strong, Caller::Node).await?;
+        match listed.result {
+            ActionResult::Keyspaces { keyspaces } => Ok(keyspaces),
+            _ => {
+                Err(Refusal::new(ErrorCode::Internal, "a list of keyspaces was answered by something else; report it"))
+            }
         }
     }
 

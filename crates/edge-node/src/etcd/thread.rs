@@ -3,6 +3,7 @@
 //! Always: it says once whether it serves; it ends when the node stops. Connections are bounded, a connection has at most
 //! [`STREAMS_MAX`] requests under way, and one that answers no ping is cut off.
 
+use super::{compaction, NodeStore};
 use crate::clients::{ClientStream, Entrance, Guest, Head, Room};
 use crate::config::EtcdConfig;
 use crate::http::{certificate_ends, HttpLimits};
@@ -41,6 +42,8 @@ const BLOCKING_THREADS_MAX: usize = 1;
 pub struct EtcdPlan {
     pub index: usize,
     pub config: EtcdConfig,
+    /// For this node's own work, on the first thread.
+    pub store: Arc<NodeStore>,
     /// Each with the door of its namespace, which all threads share.
     pub listeners: Vec<(EtcdService, TcpListener)>,
     pub limits: HttpLimits,
@@ -72,6 +75,9 @@ pub fn run(plan: EtcdPlan, stop: watch::Receiver<bool>, drain: watch::Receiver<b
 }
 
 async fn serve(plan: EtcdPlan, mut stop: watch::Receiver<bool>, drain: watch::Receiver<bool>) -> Result<(), String> {
+    if let (0, Some(how)) = (plan.index, plan.config.auto_compaction) {
+        tokio::task::spawn_local(compaction::run(plan.store, how, stop.clone()));
+    }
     for (service, listener) in plan.listeners {
         let listener = tokio::net::TcpListener::from_std(listener).map_err(|error| error.to_string())?;
         let entrance = Entrance::new("etcd", plan.tls.clone(), plan.config.proxies.clone(), super::no_tls);
