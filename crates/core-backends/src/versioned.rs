@@ -148,7 +148,8 @@ fn answer(now_ms: u64, space: &dyn SpaceRead, query: Query) -> Result<Reply, Fai
         Query::Describe => {
             let due_ms = lease::next_due(space)?;
             let due = due_ms.is_some_and(|due_ms| due_ms <= now_ms);
-            let garbage = history::has_garbage(&meta) || meta.horizon < meta.compacted && meta.pins == 0;
+            let old = meta.horizon > 0 && history::has_garbage(&meta);
+            let garbage = old || meta.horizon < meta.compacted && meta.pins == 0;
             let Meta { stamp, closed, compacted, horizon, keys, leases, pins, .. } = meta;
             let due_ms = due_ms.map_or(0, |due_ms| due_ms.max(1));
             Ok(Reply::Info {

@@ -75,6 +75,7 @@ fn plan(seed: u64) -> Plan {
         tails: 0,
         shared_chassis: 0,
         access: false,
+        histories: 0,
     };
     let tuning =
         SimTuning { segment_bytes: 8 << 20, segments_soft_max: 64, turn_events_max: 256, ..SimTuning::default() };

@@ -185,6 +185,7 @@ fn plan(seed: u64, event_us: u64) -> Plan {
         tails: 0,
         shared_chassis: 0,
         access: false,
+        histories: 0,
     };
     let tuning = SimTuning {
         segment_bytes: 8 << 20,

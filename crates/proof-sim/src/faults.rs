@@ -449,9 +449,10 @@ fn old_image(world: &mut World, hazard: &Hazard, node: usize) -> bool {
 
 fn operate(world: &mut World, hazard: &Hazard, targets: &Targets) -> bool {
     let node = NodeId(hazard.node);
-    let name = match targets.clusters.is_empty() {
+    let clusters: Vec<_> = targets.clusters.iter().chain(&targets.histories).collect();
+    let name = match clusters.is_empty() {
         true => None,
-        false => Some(world.random.fault.pick(&targets.clusters).clone()),
+        false => Some((*world.random.fault.pick(&clusters)).clone()),
     };
     let keyspace = match targets.keyspaces.is_empty() {
         true => None,

@@ -14,6 +14,7 @@ use base_types::action::{
 };
 use base_types::codec::{Encode, Reader, Writer};
 use base_types::sizes::Sizes;
+use base_types::versioned::VersionedCall;
 use base_types::{
     lane_of, BackendKind, ClusterId, ClusterName, ErrorCode, Generation, LogIndex, NodeId, ReadConsistency, Refusal,
     ReplicaId, RequestId, Tick, Ticket, WriteConsistency,
@@ -74,27 +75,33 @@ impl Opener for LaneOpener {
             effects.list.push(Effect::Address { node, address: String::new() });
         }
         let fresh = *self.first_disks.borrow_mut().entry(config.node).or_insert(config.disk) == config.disk;
-        for number in 0..self.shape.clusters {
+        for number in 0..self.shape.clusters + self.shape.histories {
             let cluster = ClusterId(FIRST_CLUSTER + number);
             let members = self.members(number);
             let here = members.iter().any(|member| member.node == config.node)
                 && lane_of(cluster, config.lane_count) == config.lane;
             if here && fresh && lane.view(cluster).is_none() {
-                lane.create_replica(now, spec(number, config.node, members)).map_err(|refusal| refusal.to_string())?;
+                lane.create_replica(now, spec(&self.shape, number, config.node, members))
+                    .map_err(|refusal| refusal.to_string())?;
             }
         }
-        let mut machine =
-            LaneMachine { node: config.node, lane_count: config.lane_count, lane, asked: BTreeMap::new() };
+        let mut machine = LaneMachine {
+            node: config.node,
+            lane_count: config.lane_count,
+            lane,
+            asked: BTreeMap::new(),
+            told: BTreeMap::new(),
+        };
         machine.finish_turn(now, &mut effects);
         Ok((Box::new(machine), effects))
     }
 }
 
-fn spec(number: u64, node: NodeId, initial_members: Vec<Member>) -> ReplicaSpec {
+fn spec(shape: &Shape, number: u64, node: NodeId, initial_members: Vec<Member>) -> ReplicaSpec {
     ReplicaSpec {
         cluster: ClusterId(FIRST_CLUSTER + number),
         generation: GENERATION,
-        name: name_of(number),
+        name: name_of(shape, number),
         rule: format!("size={}", initial_members.len()).into(),
         engine: "memory".into(),
         consistency: WriteConsistency::Strong,
@@ -104,8 +111,13 @@ fn spec(number: u64, node: NodeId, initial_members: Vec<Member>) -> ReplicaSpec 
     }
 }
 
-fn name_of(number: u64) -> ClusterName {
-    format!("metadata/redis@t{number}").parse().unwrap_or_else(|_| unreachable!("a name of ours is valid"))
+/// Those that keep versions come last.
+fn name_of(shape: &Shape, number: u64) -> ClusterName {
+    let text = match number.checked_sub(shape.clusters) {
+        None => format!("metadata/redis@t{number}"),
+        Some(_) => format!("versioned@v{number}"),
+    };
+    text.parse().unwrap_or_else(|_| unreachable!("a name of ours is valid"))
 }
 
 fn lane_config(config: &NodeConfig) -> LaneConfig {
@@ -148,6 +160,8 @@ struct LaneMachine {
     lane_count: u16,
     lane: Lane,
     asked: BTreeMap<Ticket, Action>,
+    /// What a leader said last of its cluster's time, as a router remembers it.
+    told: BTreeMap<ClusterId, u64>,
 }
 
 impl Machine for LaneMachine {
@@ -193,6 +207,9 @@ impl Machine for LaneMachine {
         }
         for Completion { ticket, outcome } in output.completions {
             if let Some(action) = self.asked.remove(&ticket) {
+                if let (LocalOutcome::StaleRoute { cluster_time_ms }, Some(cluster)) = (&outcome, cluster_of(&action)) {
+                    self.told.insert(cluster, *cluster_time_ms);
+                }
                 effects.list.push(Effect::Reply { ticket, response: response_of(&action, outcome) });
             }
         }
@@ -274,7 +291,9 @@ impl LaneMachine {
 
     /// A router would estimate it; here the member asked knows.
     fn cluster_time(&self, request: &Request) -> u64 {
-        cluster_of(&request.action).and_then(|cluster| self.lane.view(cluster)).map_or(0, |view| view.cluster_time_ms)
+        let Some(cluster) = cluster_of(&request.action) else { return 0 };
+        let applied = self.lane.view(cluster).map_or(0, |view| view.cluster_time_ms);
+        applied.max(self.told.get(&cluster).copied().unwrap_or(0))
     }
 
     fn status(&self) -> Answer {
@@ -316,10 +335,11 @@ fn cluster_of(action: &Action) -> Option<ClusterId> {
             KvTarget::Keyspace(_) => return None,
         },
         Action::Redis { cluster, .. } => cluster,
+        Action::Versioned { target: KvTarget::Cluster(name), .. } => name,
         Action::TransferLeader { name, .. } => name,
         _ => return None,
     };
-    name.as_str().rsplit_once("@t")?.1.parse().ok().map(|number: u64| ClusterId(FIRST_CLUSTER + number))
+    name.tail().get(1..)?.parse().ok().map(|number: u64| ClusterId(FIRST_CLUSTER + number))
 }
 
 fn kind_of(request: &Request, cluster_time_ms: u64) -> Option<(ClusterId, LocalKind)> {
@@ -357,6 +377,10 @@ fn kind_of(request: &Request, cluster_time_ms: u64) -> Option<(ClusterId, LocalK
         Action::Redis { command, .. } => match redis::is_read(&command)? {
             true => read(BackendKind::Redis, redis::Command(command).to_bytes()),
             false => write(BackendKind::Redis, redis::Command(command).to_bytes()),
+        },
+        Action::Versioned { call, .. } => match *call {
+            VersionedCall::Change(command) => write(BackendKind::Versioned, command.to_bytes()),
+            VersionedCall::Ask(query) => read(BackendKind::Versioned, query.to_bytes()),
         },
         Action::TransferLeader { node, .. } => LocalKind::Admin(AdminCommand::TransferLeader { node }),
         _ => return None,
@@ -399,6 +423,9 @@ fn response_of(action: &Action, outcome: LocalOutcome) -> Response {
 fn decode(action: &Action, reply: Bytes) -> Result<ActionResult, Failure> {
     if matches!(action, Action::Redis { .. }) {
         return Ok(ActionResult::Redis { reply: decode_reply::<RedisReply>(reply)? });
+    }
+    if matches!(action, Action::Versioned { .. }) {
+        return Ok(ActionResult::Versioned(Box::new(decode_reply(reply)?)));
     }
     Ok(match decode_reply::<metadata::Reply>(reply)? {
         metadata::Reply::Deleted { existed } => ActionResult::Deleted { existed },

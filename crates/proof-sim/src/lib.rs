@@ -16,6 +16,7 @@ pub mod disk;
 pub mod emphasis;
 pub mod excuses;
 pub mod faults;
+pub mod histories;
 pub mod host;
 pub mod http;
 pub mod lane_machine;

@@ -63,6 +63,8 @@ pub struct Targets {
     pub buckets: Vec<String>,
     /// The bucket with a quota.
     pub limited: Option<usize>,
+    /// Clusters that keep versions.
+    pub histories: Vec<ClusterName>,
 }
 
 impl Targets {

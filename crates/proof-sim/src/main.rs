@@ -242,6 +242,7 @@ fn command_speed(words: &[String]) -> Ran {
         tails: 0,
         shared_chassis: 0,
         access: false,
+        histories: 0,
     };
     let load = Load { run_ms: 60_000, mixed: 16, ledger: 0, counters: 0, ..Load::default() };
     let plan = Plan {

@@ -108,6 +108,9 @@ pub struct Shape {
     /// Nodes want to know who asks (only with the whole core).
     #[serde(default)]
     pub access: bool,
+    /// Clusters that keep versions (`versioned@v…`).
+    #[serde(default)]
+    pub histories: u64,
 }
 
 impl Shape {
@@ -227,6 +230,9 @@ pub struct Load {
     pub swappers: u64,
     /// Clients that are users, whose tokens and roles come and go (where nodes want to know who asks).
     pub users: u64,
+    /// Clients of each cluster that keeps versions: who commit, and who watch.
+    pub committers: u64,
+    pub watchers: u64,
     /// These think so many times longer than others.
     pub writers_rest: u64,
     pub think_ms: u64,
@@ -267,6 +273,8 @@ impl Default for Load {
             owners: 0,
             swappers: 0,
             users: 0,
+            committers: 0,
+            watchers: 0,
             writers_rest: 1,
             think_ms: 50,
             deadline_ms: 3_000,
@@ -450,6 +458,7 @@ impl Plan {
         within("shape.suspended", shape.suspended, 0, shape.buckets - shape.versioned)?;
         within("shape.quota_keys", shape.quota_keys, 0, s3_quota::KEYS_MAX)?;
         within("shape.tails", shape.tails, 0, shape.nodes)?;
+        within("shape.histories", shape.histories, 0, 8)?;
         within("shape.shared_chassis", shape.shared_chassis, 0, shape.nodes)?;
         self.tuning.check()?;
         self.load.check()?;
@@ -524,7 +533,7 @@ impl SimTuning {
 
 impl Load {
     /// The clients of each kind.
-    fn of_kinds(&self) -> [(&'static str, u64); 12] {
+    fn of_kinds(&self) -> [(&'static str, u64); 14] {
         [
             ("load.mixed", self.mixed),
             ("load.ledger", self.ledger),
@@ -538,6 +547,8 @@ impl Load {
             ("load.owners", self.owners),
             ("load.swappers", self.swappers),
             ("load.users", self.users),
+            ("load.committers", self.committers),
+            ("load.watchers", self.watchers),
         ]
     }
 

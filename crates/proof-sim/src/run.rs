@@ -6,12 +6,14 @@
 //! Not here: which seeds are run (`main`), what is done about a failure (`shrink`).
 
 mod buckets;
+mod histories;
 mod outage;
 mod upgrade;
 mod users;
 
 use crate::excuses::{Excuse, Uses};
 use crate::faults;
+use crate::histories::Histories;
 use crate::load::{observe, Load, Targets};
 use crate::machine::Opener;
 use crate::marks::{Marks, Walked};
@@ -94,6 +96,7 @@ pub struct Report {
 struct Run {
     world: World,
     load: Load,
+    histories: Histories,
     control: BTreeMap<Ticket, Option<Answered>>,
     request_ids: u64,
     hazards_from: Option<u64>,
@@ -125,16 +128,18 @@ pub fn run_recorded(plan: &Plan, opener: Box<dyn Opener>, recorder: Option<Share
 
 fn run_inner(plan: Plan, opener: Box<dyn Opener>, recorder: Option<SharedRecorder>) -> Report {
     let targets = targets(&plan);
+    let histories = Histories::new(&plan, &targets);
     let load = Load::new(plan.seed, plan.load.clone(), targets, plan.tuning.request_id_window_ms);
     let mut run = Run {
         world: World::recorded(plan, opener, recorder),
         load,
+        histories,
         control: BTreeMap::new(),
         request_ids: 0,
         hazards_from: None,
     };
     type Phase = (&'static str, fn(&mut Run));
-    let phases: [Phase; 11] = [
+    let phases: [Phase; 12] = [
         ("set-up", Run::set_up),
         ("load", Run::load_phase),
         ("outage", Run::outage),
@@ -142,6 +147,7 @@ fn run_inner(plan: Plan, opener: Box<dyn Opener>, recorder: Option<SharedRecorde
         ("users", Run::users_are_known),
         ("quiet", Run::quiet_is_whole),
         ("serve", Run::all_serve),
+        ("histories", histories::histories_end),
         ("raise", Run::level_rises),
         ("equal", Run::replicas_equal),
         ("audit", Run::audit),
@@ -172,6 +178,10 @@ fn targets(plan: &Plan) -> Targets {
         keyspaces: (0..plan.shape.keyspaces).map(|number| format!("ks{number}")).collect(),
         buckets: (0..plan.shape.buckets).map(|number| format!("bucket{number}")).collect(),
         limited: plan.shape.limited().map(|(bucket, _)| bucket),
+        // Numbered after the plain ones: a lane finds a cluster by its number.
+        histories: (plan.shape.clusters..plan.shape.clusters + plan.shape.histories)
+            .filter_map(|number| format!("versioned@v{number}").parse().ok())
+            .collect(),
     }
 }
 
@@ -195,7 +205,9 @@ impl Run {
                     faults::on_wish_answered(&mut self.world, &wish, &answered);
                 } else if let Some(level) = self.world.levels.take(&ticket) {
                     levels::on_finalized(&mut self.world, level, &answered);
-                } else if self.load.on_administered(&mut self.world, ticket, &answered) {
+                } else if self.load.on_administered(&mut self.world, ticket, &answered)
+                    || self.histories.on_answer(&mut self.world, ticket, &answered)
+                {
                 } else if let Some(slot) = self.control.get_mut(&ticket) {
                     *slot = Some(answered);
                 } else {
@@ -214,6 +226,7 @@ impl Run {
                 faults::begin(&mut self.world, number, &self.load.targets)
             }
             Due::Administrator => self.load.administer(&mut self.world),
+            Due::History(client) => self.histories.on_wake(&mut self.world, client),
             Due::HazardEnd(number) if self.hazards_from.is_some() => faults::end(&mut self.world, number),
             _ => {}
         }
@@ -329,6 +342,7 @@ impl Run {
                 return self.violate("set-up", format!("keyspace {keyspace} is not made in time: {last}"));
             }
         }
+        histories::make_histories(self);
         self.make_buckets();
         if self.world.violations.is_empty() {
             self.make_users();
@@ -362,6 +376,7 @@ impl Run {
             self.world.schedule(at, Due::Hazard(number));
         }
         self.load.begin(&mut self.world);
+        self.histories.begin(&mut self.world);
         let until = from + self.world.plan.load.run_ms * 1_000;
         self.world.load_ends_at = until;
         let images = self.world.plan.hazards.iter().any(|hazard| hazard.kind == FaultKind::OldImage);
@@ -375,11 +390,13 @@ impl Run {
 
     fn drain(&mut self) {
         self.load.drain();
+        self.histories.drain();
         self.hazards_from = None;
         faults::heal(&mut self.world);
         let until = self.world.now + DRAIN_US;
-        self.pump(until, |run| run.load.idle());
-        if self.world.violations.is_empty() && !self.load.idle() {
+        let idle = |run: &Run| run.load.idle() && run.histories.is_idle();
+        self.pump(until, idle);
+        if self.world.violations.is_empty() && !idle(self) {
             self.violate("liveness", format!("operations are still open {} s after healing", DRAIN_US / 1_000_000));
         }
     }
@@ -847,6 +864,7 @@ impl Run {
         violations.extend(verdict.violations);
         violations.extend(late);
         violations.extend(self.shards_unseen());
+        violations.extend(self.histories.books.iter().flat_map(proof_check::versions::check));
         violations.extend(s3_load::check_instants(&self.load.history, &self.load.instants));
         violations.extend(s3_groups::check_groups(&self.load.history, &self.load.grouped));
         if let Some((bucket, keys_max)) = self.world.plan.shape.limited() {

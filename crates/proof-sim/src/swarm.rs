@@ -68,6 +68,7 @@ pub fn draw(seed: u64, layer: Layer) -> Plan {
         stories::draw(seed, &mut plan);
     }
     draw_access(seed, layer, lean, &mut plan);
+    draw_histories(seed, lean, &mut plan);
     // A region of one node or two has one member, and nobody else has what its disk lies about or loses (seed 136).
     if plan.shape.nodes / plan.shape.regions < 3 && plan.hazards.iter().any(|hazard| damages(hazard.kind)) {
         plan.shape.regional = false;
@@ -96,6 +97,25 @@ fn draw_access(seed: u64, layer: Layer, lean: Emphasis, plan: &mut Plan) {
     }
     plan.shape.access = true;
     plan.load.users = random.between(1, 3);
+}
+
+/// In some worlds a cluster keeps versions. Not where a cluster may lose what it acknowledged. Its own stream: the others stay as they
+/// were.
+fn draw_histories(seed: u64, lean: Emphasis, plan: &mut Plan) {
+    let mut random = Random::stream(seed, "histories");
+    let spoils = |hazard: &Hazard| {
+        let members =
+            matches!(hazard.kind, FaultKind::RemoveMember | FaultKind::Decommission | FaultKind::MajorityLost);
+        members || damages(hazard.kind) && hazard.kind != FaultKind::DiskLost
+    };
+    let small = plan.shape.cluster_size < 3 || plan.shape.world_members < 3;
+    // Shards that are idle while leases end forget all their request ids at once, which is more than a small overlay may hold (seed 12).
+    let other = plan.shape.buckets > 0 || matches!(lean, Emphasis::Recovery | Emphasis::Rot);
+    if small || other || plan.hazards.iter().any(spoils) || !random.per_mille(OF_ALL_TO_HISTORIES) {
+        return;
+    }
+    plan.shape.histories = 1;
+    (plan.load.committers, plan.load.watchers) = (random.between(2, 4), random.between(1, 3));
 }
 
 /// Some of the disks that are lost keep their id and all but the log. Its own stream: the others stay as they were.
@@ -290,6 +310,7 @@ fn draw_shape(random: &mut Random) -> Shape {
         tails: 0,
         shared_chassis: 0,
         access: false,
+        histories: 0,
     }
 }
 
@@ -317,6 +338,8 @@ fn draw_load(random: &mut Random) -> Load {
         owners: 0,
         swappers: 0,
         users: 0,
+        committers: 0,
+        watchers: 0,
         writers_rest: 1,
         http: 0,
         late_ms: 0,
@@ -468,6 +491,7 @@ pub fn draws(kind: FaultKind, layer: Layer) -> bool {
         tails: 0,
         shared_chassis: 0,
         access: false,
+        histories: 0,
     };
     let moves = matches!(kind, FaultKind::MoveMember | FaultKind::Decommission) && layer == Layer::Core;
     let more = MORE.contains(&kind) && (layer == Layer::Core || !needs_router(kind));
@@ -501,6 +525,8 @@ const MORE: &[FaultKind] = &[
 
 /// Of a thousand seeds that lean to nothing and have room for it, in so many clusters are given another engine.
 const OF_ENGINES: u64 = 150;
+/// Of a thousand seeds in which none may lose what it acknowledged, so many have a cluster that keeps versions.
+const OF_ALL_TO_HISTORIES: u64 = 120;
 /// Of a thousand seeds of the whole core that lean to nothing and have a keyspace, in so many nodes want to know who asks.
 const OF_PLAIN_TO_ACCESS: u64 = 80;
 /// Of a thousand disks that are lost, of so many only the log is.

@@ -151,6 +151,8 @@ pub enum Due {
     HazardEnd(usize),
     /// For the driver: who gives and takes back roles and tokens.
     Administrator,
+    /// For the driver: a client of a cluster that keeps versions.
+    History(usize),
 }
 
 /// What a request came to.

@@ -311,5 +311,5 @@ fn fresh_cluster_proposes_nothing() {
         count_only: false,
         filter: Default::default(),
     };
-    assert!(matches!(ask(&mut world, &Query::Read { read, pin: 0 }), Reply::Page { stamp: 0, .. }));
+    assert!(matches!(ask(&mut world, &Query::Read { read, pin: 0 }), Reply::Page { stamp: 1, .. }));
 }

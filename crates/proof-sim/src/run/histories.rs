@@ -1,0 +1,230 @@
+//! Clusters that keep versions, around the load: they are made before it. After it leases end and garbage goes without a client, reads
+//! that wait are answered by the next commit, and watchers are given the rest.
+//!
+//! Not here: the clients (`histories`), what is right (proof-check, `versions`).
+
+use super::{Answered, Run, LOOK_US, MAKE_US, SERVE_US};
+use crate::histories::{self, all, put_of, reply_of, whole};
+use crate::plan::Layer;
+use base_types::action::Action;
+use base_types::versioned::{Command, Info, Position, Query, Reply, Transaction, VersionedCall};
+use base_types::{ClusterName, RequestId};
+use bytes::Bytes;
+use proof_check::versions::Call;
+use proof_check::Ending;
+use std::collections::BTreeSet;
+
+/// After the load every lease ends, and all garbage goes, within this time.
+const ENDS_US: u64 = 60_000_000;
+/// A read that waits is answered by a commit within this time: far less than it is kept.
+const TOLD_US: u64 = 4_000_000;
+/// Pages of changes that one watcher is given at the end.
+const PAGES_MAX: usize = 10_000;
+
+pub(super) fn make_histories(run: &mut Run) {
+    for name in run.load.targets.histories.clone() {
+        let rule = format!("size={} location=world failure_domain=chassis", run.world.plan.shape.cluster_size);
+        let until = run.world.now + MAKE_US;
+        loop {
+            if run.world.plan.layer == Layer::Core {
+                let make = Action::CreateCluster { name: name.clone(), rule: rule.clone() };
+                run.call(0, make, None, 5_000_000);
+            }
+            match describe(run, &name, 2_000_000) {
+                Ok(_) => break,
+                Err(last) if run.world.now >= until || !run.world.violations.is_empty() => {
+                    return run.violate("set-up", format!("cluster {name:?} is not made in time: {last}"));
+                }
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+/// A call of the leader until it is answered.
+fn tell(run: &mut Run, name: &ClusterName, call: &VersionedCall, limit_us: u64) -> Result<Reply, String> {
+    tell_at(run, name, call, true, limit_us)
+}
+
+fn tell_at(
+    run: &mut Run,
+    name: &ClusterName,
+    call: &VersionedCall,
+    strong: bool,
+    limit_us: u64,
+) -> Result<Reply, String> {
+    let until = run.world.now + limit_us;
+    let mut last = "no node answered".to_string();
+    run.request_ids += 1;
+    let id = RequestId(u128::from(run.request_ids) | 1 << 100);
+    for attempt in 0.. {
+        if run.world.now >= until || !run.world.violations.is_empty() {
+            break;
+        }
+        let node = attempt % run.world.nodes.len();
+        let request = histories::request(name, call, strong, 5_000, id);
+        if let Some(ticket) = run.world.ask(node, request) {
+            match answer_to(run, ticket, 6_000_000) {
+                Some(Ok(reply)) => return Ok(reply),
+                other => last = format!("node {} says {other:?}", node + 1),
+            }
+        }
+        let pause = run.world.now + LOOK_US;
+        run.pump(pause, |_| false);
+    }
+    Err(last)
+}
+
+fn answer_to(run: &mut Run, ticket: base_types::Ticket, wait_us: u64) -> Option<Result<Reply, base_types::Refusal>> {
+    run.control.insert(ticket, None);
+    let until = run.world.now + wait_us;
+    run.pump(until, |run| run.control.get(&ticket).is_some_and(|slot| slot.is_some()));
+    match run.control.remove(&ticket)?? {
+        Answered::Response(response) => Some(reply_of(*response)),
+        Answered::Lost => None,
+    }
+}
+
+fn describe(run: &mut Run, name: &ClusterName, limit_us: u64) -> Result<Info, String> {
+    match tell(run, name, &VersionedCall::Ask(Query::Describe), limit_us)? {
+        Reply::Info { info } => Ok(info),
+        other => Err(format!("{other:?}")),
+    }
+}
+
+/// All that clients left ends by itself.
+pub(super) fn histories_end(run: &mut Run) {
+    for (place, name) in run.load.targets.histories.clone().into_iter().enumerate() {
+        leases_end(run, &name);
+        reads_are_told(run, place, &name);
+        watchers_are_given_the_rest(run, place, &name);
+        garbage_goes(run, &name);
+        if !run.world.violations.is_empty() {
+            return;
+        }
+    }
+}
+
+/// Nobody renews a lease any more, and nobody else ends one.
+fn leases_end(run: &mut Run, name: &ClusterName) {
+    wait_for(run, name, |info| info.leases == 0);
+}
+
+/// All of the past is compacted, and nobody commits.
+fn garbage_goes(run: &mut Run, name: &ClusterName) {
+    match describe(run, name, SERVE_US) {
+        Ok(info) if info.stamp > info.compacted => {
+            let compact = VersionedCall::Change(Command::Compact { stamp: info.stamp });
+            if let Err(last) = tell(run, name, &compact, SERVE_US) {
+                return run.violate("liveness", format!("{name} is not compacted after healing: {last}"));
+            }
+            wait_for(run, name, |info| info.stamp == info.compacted && !info.garbage);
+        }
+        _ => {}
+    }
+}
+
+/// Waits until a member has what is wanted. Members are asked for what they have applied, which wakes none of them.
+fn wait_for(run: &mut Run, name: &ClusterName, wanted: fn(&Info) -> bool) {
+    let until = run.world.now + ENDS_US;
+    let ask = VersionedCall::Ask(Query::Describe);
+    loop {
+        match tell_at(run, name, &ask, false, SERVE_US) {
+            Ok(Reply::Info { info }) if wanted(&info) => return,
+            Ok(info) if run.world.now >= until => {
+                let seconds = ENDS_US / 1_000_000;
+                return run.violate("liveness", format!("{name}: after {seconds} s there is still {info:?}"));
+            }
+            Ok(_) => {}
+            Err(last) => return run.violate("liveness", format!("{name} does not serve after healing: {last}")),
+        }
+        if !run.world.violations.is_empty() {
+            return;
+        }
+        let pause = run.world.now + 5 * LOOK_US;
+        run.pump(pause, |_| false);
+    }
+}
+
+/// Every node is asked for what comes next, then something comes.
+fn reads_are_told(run: &mut Run, place: usize, name: &ClusterName) {
+    let Ok(info) = describe(run, name, SERVE_US) else { return };
+    let after = Position::end_of(info.stamp);
+    let wait = VersionedCall::Ask(Query::Await { span: all(), after, limit: 0, before: true, pin: 0 });
+    let request = histories::request(name, &wait, false, 20_000, RequestId(1 << 99));
+    // In a lane alone only members answer.
+    let holders: BTreeSet<_> = run
+        .world
+        .views()
+        .into_iter()
+        .filter(|view| view.name == *name)
+        .flat_map(|view| view.members.to_vec())
+        .map(|member| member.node)
+        .collect();
+    let nodes = (0..run.world.nodes.len()).filter(|node| holders.contains(&run.world.nodes[*node].id));
+    let nodes: Vec<usize> = nodes.collect();
+    let tickets: Vec<_> = nodes.iter().filter_map(|node| run.world.ask(*node, request.clone())).collect();
+    tickets.iter().for_each(|ticket| drop(run.control.insert(*ticket, None)));
+    let pause = run.world.now + 10 * LOOK_US;
+    run.pump(pause, |_| false);
+    let invoked = run.world.now;
+    let value = format!("audit.{place}");
+    let then = vec![put_of(&Bytes::from_static(b"audit"), value, 0, false)];
+    let transaction = Transaction { then, ..Transaction::default() };
+    let commit = VersionedCall::Change(Command::Commit { transaction });
+    match tell(run, name, &commit, SERVE_US) {
+        Ok(reply) => audited_version(run, place, commit, invoked, reply),
+        Err(last) => return run.violate("liveness", format!("{name} takes no commit after healing: {last}")),
+    }
+    let until = run.world.now + TOLD_US;
+    let told = |run: &Run| tickets.iter().all(|ticket| run.control.get(ticket).is_some_and(Option::is_some));
+    run.pump(until, told);
+    if run.world.violations.is_empty() && !told(run) {
+        let seconds = TOLD_US / 1_000_000;
+        run.violate(
+            "versions",
+            format!("a read that waited for a commit of {name} is not answered {seconds} s after it"),
+        );
+    }
+    for ticket in tickets {
+        run.control.remove(&ticket);
+    }
+}
+
+fn watchers_are_given_the_rest(run: &mut Run, place: usize, name: &ClusterName) {
+    let invoked = run.world.now;
+    match tell(run, name, &whole(0), SERVE_US) {
+        Ok(reply) => audited_version(run, place, whole(0), invoked, reply),
+        Err(last) => return run.violate("liveness", format!("{name} does not serve after healing: {last}")),
+    }
+    for number in 0..run.histories.books[place].watches.len() {
+        for _ in 0..PAGES_MAX {
+            let watch = &run.histories.books[place].watches[number];
+            let (after, lost) = (watch.reached, watch.lost);
+            if lost.is_some() {
+                break;
+            }
+            let ask = VersionedCall::Ask(Query::Changes { span: all(), after, limit: 0, before: true, pin: 0 });
+            let at = run.world.now;
+            match tell(run, name, &ask, 3_000_000) {
+                Ok(Reply::Changes { changes, reached, more }) => {
+                    let watch = &mut run.histories.books[place].watches[number];
+                    watch.seen.extend(changes.into_iter().map(|change| (change, at)));
+                    watch.reached = reached.max(watch.reached);
+                    if !more {
+                        break;
+                    }
+                }
+                // It was compacted: what the watcher has not seen, it does not claim to have.
+                _ => break,
+            }
+        }
+    }
+}
+
+fn audited_version(run: &mut Run, place: usize, asked: VersionedCall, invoked: u64, reply: Reply) {
+    let returned = Some(run.world.now);
+    let calls = &mut run.histories.books[place].calls;
+    let (id, ending, told) = (calls.len() as u64, Ending::Ok, Some(Ok(reply)));
+    calls.push(Call { id, asked, strong: true, invoked, returned, ending, told });
+}
