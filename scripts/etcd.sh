@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds etcd, which `hive bench all` and `hive bench availability --beside etcd` measure beside Hive: into the directory named
-# (target/etcd where absent). Then: PATH=$PWD/target/etcd:$PATH. Needs Go and its module proxy; the version is fixed here, its
+# Builds etcd, which `hive bench all`, `hive bench availability --beside etcd` and `hive bench etcd-door` measure beside Hive, with its
+# etcdctl and its benchmark tool: into the directory named (target/etcd where absent). Then: PATH=$PWD/target/etcd:$PATH. Needs Go and its module proxy; the version is fixed here, its
 # contents by the proxy's checksum database. `go install …@version` refuses etcd, whose go.mod replaces modules.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,7 +10,8 @@ command -v go >/dev/null || { echo "etcd.sh: needs go; or install Debian's etcd-
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-cat > main.go <<'GO'
+mkdir etcd etcdctl
+cat > etcd/main.go <<'GO'
 package main
 
 import (
@@ -21,8 +22,17 @@ import (
 
 func main() { etcdmain.Main(os.Args) }
 GO
+cat > etcdctl/main.go <<'GO'
+package main
+
+import "go.etcd.io/etcd/etcdctl/v3/ctlv3"
+
+func main() { ctlv3.MustStart() }
+GO
 go mod init etcd-for-bench 2>/dev/null
-go get "go.etcd.io/etcd/server/v3@$version"
+go get "go.etcd.io/etcd/server/v3@$version" "go.etcd.io/etcd/etcdctl/v3@$version" "go.etcd.io/etcd/v3@$version"
 mkdir -p "$out"
-go build -trimpath -o "$out/etcd" .
+go build -trimpath -o "$out/etcd" ./etcd
+go build -trimpath -o "$out/etcdctl" ./etcdctl
+go build -trimpath -o "$out/benchmark" go.etcd.io/etcd/v3/tools/benchmark
 "$out/etcd" --version
