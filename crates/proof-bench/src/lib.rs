@@ -13,6 +13,7 @@
 mod availability;
 mod embedded;
 mod etcd;
+mod etcd_door;
 mod failover;
 mod larger;
 mod limit;

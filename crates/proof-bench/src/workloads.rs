@@ -4,6 +4,7 @@
 //! in the report and the others continue (with `all`); keys that are read were written before.
 
 use crate::etcd::{self, Etcd};
+use crate::etcd_door;
 use crate::load::{self, End, Job, Keys};
 use crate::measure::Run;
 use crate::report::{Measurement, Report};
@@ -66,6 +67,9 @@ pub fn say(what: &str) {
 async fn suite(name: &str, options: &Options, report: &mut Report) -> Result<(), BenchError> {
     if name == "etcd" {
         return etcd_suite(options, report).await;
+    }
+    if name == "etcd-door" {
+        return etcd_door::run(options, report).await;
     }
     if name == "availability" {
         return availability::run(options, report).await;

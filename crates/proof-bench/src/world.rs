@@ -59,6 +59,14 @@ impl World {
         nodes.iter().filter_map(|node| Some((node["id"].as_u64()?, node["pid"].as_u64()? as u32))).collect()
     }
 
+    /// `host:port` of each node's etcd door; empty where unknown.
+    pub fn etcd_endpoints(&self) -> Vec<String> {
+        let Some(value) = self.ready_file.as_deref().and_then(read_json) else { return Vec::new() };
+        let nodes = value["nodes"].as_array().cloned().unwrap_or_default();
+        let address = |node: &Value| Some(node["etcd"].as_str()?.trim_start_matches("http://").to_owned());
+        nodes.iter().filter_map(address).collect()
+    }
+
     /// The processes alone.
     pub fn process_ids(&self) -> Vec<u32> {
         self.pids().into_iter().map(|(_, pid)| pid).collect()

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 #[derive(Args, Debug, Clone)]
 pub struct BenchArguments {
     /// kv-put, kv-get, levels, failover, simple-kv, s3-object-put, s3-object-get, listing, bucket, split, embedded,
-    /// availability, overload, larger-than-memory, or all (without bucket and the last three)
+    /// availability, overload, larger-than-memory, etcd-door, or all (without bucket and the last four)
     #[arg(value_parser = [
         "kv-put", "kv-get", "levels", "failover", "simple-kv", "s3-object-put", "s3-object-get", "listing", "bucket",
-        "split", "embedded", "availability", "overload", "larger-than-memory", "all",
+        "split", "embedded", "availability", "overload", "larger-than-memory", "etcd-door", "all",
     ])]
     pub workload: String,
     /// Measure this world; a fresh one is started where absent
