@@ -8,6 +8,7 @@ mod limits;
 mod maintenance;
 mod random;
 mod txn;
+mod watch;
 
 use bytes::Bytes;
 use door_etcd::proto::etcdserverpb as pb;
