@@ -237,8 +237,11 @@ func (c *hiveCluster) Client(opts ...config.ClientOption) (intf.Client, error) {
 	return hiveClient{client}, nil
 }
 
-// Close leaves the world as it is: the next NewCluster waits for nodes that a test stopped.
-func (c *hiveCluster) Close() error { return nil }
+// Close waits for nodes that a test stopped: tests count the time of NewCluster as their own.
+func (c *hiveCluster) Close() error {
+	_, err := allUp()
+	return err
+}
 
 // WaitLeader asks the nodes that answer; the leader's place among the members.
 func (c *hiveCluster) WaitLeader(t testing.TB) (leader int) {

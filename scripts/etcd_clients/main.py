@@ -1,0 +1,298 @@
+"""Unmodified clients of etcd at a world of Hive, through different nodes: etcdctl, etcd's Go client, Python's etcd3gw and etcd3. The
+leader is killed (kill -9) while the Go client works. Run by scripts/etcd-clients.sh.
+
+Not here: etcd's own tests (scripts/doors.sh)."""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import world as worlds  # noqa: E402
+
+# Longer than the Go client's cases may take.
+GO_TIMEOUT_S = 60
+CALL_TIMEOUT_S = 30
+KILL_AFTER_S = 3
+
+CASES = []
+
+
+def case(name, only_if=None):
+    def register(run):
+        CASES.append((name, only_if, run))
+        return run
+    return register
+
+
+def check(holds, *shown):
+    if not holds:
+        raise AssertionError(" ".join(str(part) for part in shown))
+
+
+class Here:
+    def __init__(self, world, tools, python3gw, python3):
+        self.world, self.tools, self.python3gw, self.python3 = world, tools, python3gw, python3
+        self.etcdctl_path = os.path.join(tools, "etcdctl")
+
+    def endpoint(self, node):
+        return self.world.endpoints[node % len(self.world.endpoints)].removeprefix("http://")
+
+    def command(self, *words, node=0):
+        return [self.etcdctl_path, "--endpoints", self.endpoint(node), "--command-timeout", "10s", *words]
+
+    def etcdctl(self, *words, node=0, given=None, fails=False):
+        """What etcdctl writes, to one node; with fails: what it writes as the error."""
+        done = subprocess.run(self.command(*words, node=node), input=given, capture_output=True, text=True, timeout=CALL_TIMEOUT_S)
+        check((done.returncode != 0) == fails, "etcdctl", *words, "ended with", done.returncode, done.stdout, done.stderr)
+        return done.stderr if fails else done.stdout
+
+    def json(self, *words, node=0):
+        return json.loads(self.etcdctl(*words, "-w", "json", node=node))
+
+    def wait_for(self, process, text):
+        """Reads lines of a process until one has the text."""
+        seen = []
+        timer = threading.Timer(CALL_TIMEOUT_S, process.kill)
+        timer.start()
+        try:
+            for line in process.stdout:
+                seen.append(line)
+                if text in line:
+                    return seen
+        finally:
+            timer.cancel()
+        raise AssertionError(f"no line with {text!r} within {CALL_TIMEOUT_S} s: {seen}")
+
+    def started(self, *words, node=0):
+        return subprocess.Popen(self.command(*words, node=node), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def ended(process):
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    process.stdin.close()
+
+
+@case("etcdctl: put, get, del, ranges, through all nodes")
+def keys(here):
+    for i in range(5):
+        check(here.etcdctl("put", f"ctl/{i}", f"v{i}", node=i) == "OK\n")
+    check(here.etcdctl("get", "ctl/", "--prefix", "--keys-only", node=1).split() == [f"ctl/{i}" for i in range(5)])
+    check(here.etcdctl("get", "ctl/1", "ctl/4", "--print-value-only", node=2).split() == ["v1", "v2", "v3"])
+    newest_first = here.json("get", "ctl/", "--prefix", "--limit", "2", "--sort-by", "MODIFY", "--order", "DESCEND", node=1)
+    check(len(newest_first["kvs"]) == 2 and newest_first["more"] and newest_first["count"] == 5, newest_first)
+    revision = newest_first["header"]["revision"]
+    check(here.etcdctl("del", "ctl/3", "--from-key", "--prev-kv", node=1).split() == ["2", "ctl/3", "v3", "ctl/4", "v4"])
+    check(here.etcdctl("get", "ctl/4", "--rev", str(revision), "--print-value-only", node=2) == "v4\n")
+
+
+@case("etcdctl: txn, both branches")
+def txn(here):
+    here.etcdctl("put", "txn", "a")
+    text = 'value("txn") = "a"\nversion("txn") = "1"\n\nput txn b\nget txn\n\nget txn\n\n'
+    check(here.etcdctl("txn", given=text, node=1).split() == ["SUCCESS", "OK", "txn", "b"])
+    check(here.etcdctl("txn", given=text, node=2).split() == ["FAILURE", "txn", "b"])
+
+
+@case("etcdctl: watch from a revision, with previous values")
+def watch(here):
+    begin = here.json("put", "watch/a", "1")["header"]["revision"]
+    watcher = here.started("watch", "watch/", "--prefix", "--rev", str(begin), "--prev-kv", node=1)
+    try:
+        here.wait_for(watcher, "1")
+        here.etcdctl("put", "watch/a", "2", node=2)
+        here.etcdctl("del", "watch/a", node=0)
+        seen = "".join(here.wait_for(watcher, "DELETE"))
+        check("PUT\nwatch/a\n1\nwatch/a\n2\n" in seen, seen)
+    finally:
+        ended(watcher)
+
+
+@case("etcdctl: lease with keys, kept alive, revoked, expired")
+def lease(here):
+    lease = here.etcdctl("lease", "grant", "3").split()[1]
+    here.etcdctl("put", "leased", "x", "--lease", lease, node=1)
+    keeper = here.started("lease", "keep-alive", lease, node=2)
+    try:
+        until = time.monotonic() + 5
+        here.wait_for(keeper, "keepalived")
+        while time.monotonic() < until:
+            here.wait_for(keeper, "keepalived")
+        shown = here.etcdctl("lease", "timetolive", lease, "--keys", node=1)
+        check("leased" in shown and "granted with TTL(3s)" in shown, shown)
+    finally:
+        ended(keeper)
+    check(lease in here.etcdctl("lease", "list"))
+    other = here.etcdctl("lease", "grant", "60").split()[1]
+    here.etcdctl("put", "revoked", "x", "--lease", other)
+    here.etcdctl("lease", "revoke", other, node=1)
+    check(here.etcdctl("get", "revoked", node=2) == "")
+    until = time.monotonic() + 20
+    while here.etcdctl("get", "leased") and time.monotonic() < until:
+        time.sleep(0.3)
+    check(here.etcdctl("get", "leased", node=1) == "", "the lease did not end")
+
+
+@case("etcdctl: lock excludes, elect leads and resigns")
+def lock(here):
+    first = here.started("lock", "mutex", node=0)
+    second = None
+    try:
+        here.wait_for(first, "mutex/")
+        second = here.started("lock", "mutex", node=1)
+        time.sleep(0.5)
+        check(here.json("get", "mutex/", "--prefix")["count"] == 2)
+        first.send_signal(2)
+        here.wait_for(second, "mutex/")
+        second.send_signal(2)
+        leader = here.started("elect", "election", "one", node=2)
+        try:
+            here.wait_for(leader, "one")
+            check("one" in here.etcdctl("get", "election/", "--prefix"))
+        finally:
+            leader.send_signal(2)
+            leader.wait(CALL_TIMEOUT_S)
+            ended(leader)
+        check(here.etcdctl("get", "election/", "--prefix") == "")
+    finally:
+        ended(first)
+        if second:
+            ended(second)
+
+
+@case("etcdctl: compaction, physical; what is older is refused")
+def compaction(here):
+    old = here.json("put", "compacted", "1")["header"]["revision"]
+    new = here.json("put", "compacted", "2", node=1)["header"]["revision"]
+    here.etcdctl("compaction", str(new), "--physical", node=2)
+    check("required revision has been compacted" in here.etcdctl("get", "compacted", "--rev", str(old), fails=True))
+    check("required revision has been compacted" in here.etcdctl("compaction", str(old), node=1, fails=True))
+    check("future revision" in here.etcdctl("get", "compacted", "--rev", str(new + 1000), node=1, fails=True))
+    check(here.etcdctl("get", "compacted", "--print-value-only", node=1) == "2\n")
+
+
+@case("etcdctl: endpoint health, status, hashkv; members; alarms; defrag")
+def maintenance(here):
+    every = ",".join(here.endpoint(node) for node in range(3))
+    run = lambda *words: subprocess.run([here.etcdctl_path, "--endpoints", every, *words], capture_output=True, text=True, timeout=CALL_TIMEOUT_S)  # noqa: E731
+    for words in (["endpoint", "health"], ["endpoint", "status", "-w", "table"], ["alarm", "list"], ["defrag"]):
+        done = run(*words)
+        check(done.returncode == 0, *words, done.stdout, done.stderr)
+    hashes = json.loads(run("endpoint", "hashkv", "-w", "json").stdout)
+    check(len({shown["HashKV"]["hash"] for shown in hashes}) == 1, hashes)
+    statuses = json.loads(run("endpoint", "status", "-w", "json").stdout)
+    check(len({shown["Status"]["leader"] for shown in statuses}) == 1, statuses)
+    check(len(here.json("member", "list")["members"]) == 3)
+
+
+@case("etcdctl: a user picks a namespace")
+def namespaces(here):
+    here.world.act(action="CreateKeyspace", keyspace="other", kind="versioned", rule="size=3 location=world failure_domain=chassis")
+    there = ("--user", "any@other:any")
+    check(here.etcdctl(*there, "put", "only-here", "x", node=1) == "OK\n")
+    check(here.etcdctl(*there, "get", "only-here", "--print-value-only", node=2) == "x\n")
+    check(here.etcdctl("get", "only-here", node=1) == "")
+
+
+@case("etcd3gw: JSON gateway", only_if="python3gw")
+def gateway(here):
+    python(here, here.python3gw, "gateway.py")
+
+
+@case("etcd3: Python over gRPC", only_if="python3")
+def python_etcd3(here):
+    python(here, here.python3, "grpc_client.py")
+
+
+def python(here, interpreter, program):
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), program)
+    done = subprocess.run([interpreter, path, *here.world.endpoints], capture_output=True, text=True, timeout=2 * CALL_TIMEOUT_S)
+    check(done.returncode == 0, done.stdout, done.stderr[-3000:])
+
+
+def under_kill(here, passed, failed):
+    """The Go client's cases, with the leader killed meanwhile; then every key that etcdctl wrote is there still."""
+    here.etcdctl("put", "before-the-kill", "x")
+    leader = here.json("endpoint", "status")[0]["Status"]["leader"]
+    with open(os.path.join(here.tools, "client.log"), "w") as log:
+        client = subprocess.Popen([os.path.join(here.tools, "client"), ",".join(here.world.endpoints)], stdout=subprocess.PIPE, stderr=log, text=True)
+    guard = threading.Timer(GO_TIMEOUT_S, client.kill)
+    guard.start()
+    killed, seen = [], 0
+    killer = threading.Timer(KILL_AFTER_S, lambda: killed.append(here.world.kill(leader)))
+    try:
+        for line in client.stdout:
+            shown = json.loads(line)
+            if shown.get("begun"):
+                killer.start()
+                continue
+            seen += 1
+            tell(f"Go: {shown['case']}", shown["note"], shown["ok"], passed, failed)
+    finally:
+        guard.cancel()
+        killer.cancel()
+        client.wait(CALL_TIMEOUT_S)
+    tell("Go: all cases ended, a leader was killed", f"node {leader}, exit code {client.returncode}", bool(killed) and seen > 0 and client.returncode == 0, passed, failed)
+    try:
+        for node in range(3):
+            if node + 1 != leader:
+                check(here.etcdctl("get", "before-the-kill", "--print-value-only", node=node) == "x\n")
+        if killed:
+            here.world.wait_back(leader, killed[0])
+            check(here.etcdctl("get", "before-the-kill", "--print-value-only", node=leader - 1) == "x\n")
+        tell("etcdctl: through all nodes after the kill", "", True, passed, failed)
+    except (AssertionError, subprocess.TimeoutExpired) as error:
+        tell("etcdctl: through all nodes after the kill", error, False, passed, failed)
+
+
+def tell(name, note, ok, passed, failed):
+    (passed if ok else failed).append(name)
+    print(f"{'ok  ' if ok else 'FAIL'} {name}{': ' if note else ''}{note}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--hive", required=True)
+    parser.add_argument("--tools", required=True, help="where etcdctl and the Go client are")
+    parser.add_argument("--python3gw", help="a python that has etcd3gw")
+    parser.add_argument("--python3", help="a python that has etcd3")
+    parser.add_argument("--base-port", type=int, default=29000)
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    folder = tempfile.mkdtemp(prefix="etcd-clients-")
+    passed, failed, world = [], [], None
+    try:
+        world = worlds.World(options.hive, folder, options.base_port)
+        here = Here(world, options.tools, options.python3gw, options.python3)
+        for name, only_if, run in CASES:
+            if options.only not in name:
+                continue
+            if only_if and not getattr(options, only_if):
+                print(f"skip {name}: no python has that package here", flush=True)
+                continue
+            begun = time.monotonic()
+            try:
+                run(here)
+                tell(name, f"{time.monotonic() - begun:.1f} s", True, passed, failed)
+            except Exception as error:  # noqa: BLE001 (a case may fail by anything)
+                tell(name, f"{type(error).__name__}: {error}", False, passed, failed)
+        if options.only in "Go: ":
+            under_kill(here, passed, failed)
+    finally:
+        if world:
+            world.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    print(f"etcd clients: {len(passed)} passed, {len(failed)} failed")
+    sys.exit(1 if failed or not passed else 0)
+
+
+if __name__ == "__main__":
+    main()
