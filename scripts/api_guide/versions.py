@@ -114,7 +114,7 @@ Keeps what is read at a stamp (0: the newest) for a time, whatever is compacted.
     pinned = guide.show({"action": "KvPin", "keyspace": KEYSPACE, "pin": 1, "keep_ms": 60000})
     guide.say("## KvCompact\n\nReads below the stamp are refused from now on, and history below it goes, in the background.")
     guide.show({"action": "KvCompact", "keyspace": KEYSPACE, "stamp": pinned["stamp"]})
-    guide.show({"action": "KvGet", "keyspace": KEYSPACE, "key": "color", "at": 1}, 410)
+    guide.show({"action": "KvGet", "keyspace": KEYSPACE, "key": "color", "at": 1}, 400)
     guide.say("## KvUnpin\n\nEnds a pin.")
     guide.show({"action": "KvUnpin", "keyspace": KEYSPACE, "pin": 1})
     guide.say("## KvCollect\n\nRemoves history that nobody reads any more, at once; the cluster does it by itself.")

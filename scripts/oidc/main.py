@@ -406,7 +406,7 @@ def revocation(world, issuer, clients):
 
 
 def lost_issuer(world, issuer, clients):
-    """An issuer whose keys are garbage, and then one that is gone: what it vouched for goes on."""
+    """An issuer whose keys are garbage, and then one that is gone: what it vouched for continues."""
     good, unknown = issuer.token("ann", ["devs"]), next(token for what, token, _ in bad_tokens(issuer) if what == "unknown kid")
     log = os.path.join(world.home, "data")
     issuer.garbage = True

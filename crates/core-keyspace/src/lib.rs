@@ -28,6 +28,7 @@ mod document;
 mod engine;
 mod family;
 mod map;
+mod payload;
 mod read;
 mod reshard;
 mod scan;
@@ -46,7 +47,8 @@ pub use document::{
 };
 pub use engine::SetEngine;
 pub use family::{DocumentNews, KeyspaceNews, KeyspacePlanner};
-pub use map::{is_keyspace_cluster, plain_payload, read_reply, retry_of, KeyspaceMap, Payload, Retry, Routed};
+pub use map::{is_keyspace_cluster, plain_payload, read_reply, retry_of, KeyspaceMap, Retry, Routed};
+pub use payload::Payload;
 pub use read::{DescribeKeyspace, ListKeyspaces};
 pub use reshard::{ReshardRun, StartReshard};
 pub use scan::ScanKeyspace;

@@ -7,6 +7,7 @@
 //! Not here: reading the document (`read.rs`), scans over several clusters (`scan.rs`).
 
 use crate::document::{backend_of, Document, KeyspaceState};
+use crate::payload::Payload;
 use crate::scan_request::ScanRequest;
 use crate::versioned::versioned_payload;
 use base_types::action::{Action, ActionResult, BatchStep, KeyspaceKind, Partitioning};
@@ -30,15 +31,6 @@ pub struct KeyspaceMap {
 struct Inner {
     document: Document,
     clusters: Vec<ClusterName>,
-}
-
-/// What to send to the cluster's backend.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Payload {
-    /// A command.
-    Write(Bytes),
-    /// A query.
-    Read(Bytes),
 }
 
 /// An action on its way.

@@ -8,7 +8,7 @@
 //! Always: an action on keys means here what it means in a plain keyspace, so clients need not know the kind (`tests.rs` compares them).
 //! Not here: what a commit does (core-backends, versioned/), where keys of plain keyspaces lie (`map.rs`).
 
-use crate::map::Payload;
+use crate::payload::Payload;
 use crate::scan_request::ScanRequest;
 use base_types::action::{Action, ActionResult, BatchStep};
 use base_types::codec::Encode;

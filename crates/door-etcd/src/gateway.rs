@@ -46,7 +46,7 @@ pub(crate) async fn answer(service: &EtcdService, request: Request<Body>, room: 
     .unwrap_or_else(|status| refusal(&status))
 }
 
-/// A page of another site may have caused it: whoever browses is not to write here.
+/// A page of another site may have caused it: who browses is not to write here.
 fn foreign(headers: &HeaderMap) -> Option<Response<Body>> {
     let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let origin = text(header::ORIGIN)?;

@@ -8,6 +8,7 @@
 
 pub mod auth;
 pub mod cluster;
+pub mod connection;
 pub mod door;
 pub mod elections;
 mod gateway;
@@ -27,8 +28,9 @@ pub mod store;
 pub mod testing;
 pub mod watch;
 
+pub use connection::{refuse, Connection};
 pub use door::CertificateUser;
 pub use limits::Limits;
 pub use metrics::Metrics;
-pub use service::{counted_service, refuse, service, Connection, EtcdService};
+pub use service::{counted_service, service, EtcdService};
 pub use tonic::body::Body;

@@ -31,7 +31,7 @@ impl Method {
         matches!(&self.path[..], "/v3lockpb.Lock/Lock" | "/v3electionpb.Election/Campaign")
     }
 
-    /// Whether a call goes on after its client has sent its last request.
+    /// Whether a call continues after its client has sent its last request.
     pub fn outlives_requests(&self) -> bool {
         self.path == "/etcdserverpb.Watch/Watch"
     }

@@ -1,31 +1,24 @@
-//! The door as one HTTP service: gRPC where the content is `application/grpc`, else the JSON gateway.
+//! All services of the door, and what a call of gRPC is on its way to one of them: in time, in its room, counted.
 //!
-//! ```text
-//!   http::Request ─▶ room for one more? ─┬─ gRPC ─────────────▶ the method's service ─▶ body, counted until its end
-//!                                        └─ JSON (gateway.rs) ─▶ the same, as an inner request
-//! ```
 //! Always: a request holds its room until its answer's last byte is sent or dropped; what takes longer than its time is answered, and
-//! nothing of it goes on here. Limits come before anybody is asked who it is.
-//! Not here: sockets, TLS, HTTP (edge-node: one [`Connection`] for each of its connections).
+//! nothing of it continues here.
+//! Not here: connections, and what is no gRPC (`connection.rs`).
 
 use crate::door::Door;
 use crate::elections::{ElectionService, LockService};
-use crate::gateway;
 use crate::limits::{Limits, ANSWER_BYTES_MAX};
-use crate::methods::{Method, Methods};
+use crate::methods::Method;
 use crate::metrics::Metrics;
 use crate::proto::etcdserverpb as pb;
 use crate::proto::v3electionpb::election_server::ElectionServer;
 use crate::proto::v3lockpb::lock_server::LockServer;
-use crate::status::{TIMEOUT, TOO_MANY_REQUESTS};
+use crate::status::TIMEOUT;
 use crate::store::Store;
 use crate::watch::{Hubs, WatchService};
 use crate::{auth, cluster, kv, lease, maintenance, watch};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full, Limited};
-use std::convert::Infallible;
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -95,10 +88,16 @@ pub fn counted_service(store: Arc<dyn Store>, limits: Limits, metrics: Arc<Metri
 }
 
 impl EtcdService {
-    /// The service for one connection.
-    pub fn connection(&self) -> Connection {
-        let room = Arc::new(Semaphore::new(self.parts.door.limits.connection_requests_max));
-        Connection { service: self.clone(), room }
+    /// Room for a request of a connection with this room of its own; none: too many are under way.
+    pub(crate) fn take_room(&self, own: &Arc<Semaphore>) -> Option<Room> {
+        let taken =
+            own.clone().try_acquire_owned().ok().and_then(|own| {
+                Some(Room { _connection: own, _all: self.parts.room.clone().try_acquire_owned().ok()? })
+            });
+        if taken.is_none() {
+            self.parts.metrics.refuse();
+        }
+        taken
     }
 
     /// What was counted.
@@ -185,7 +184,7 @@ impl EtcdService {
     }
 }
 
-fn unknown(service: &str) -> Status {
+pub(crate) fn unknown(service: &str) -> Status {
     Status::unimplemented(format!("unknown service {}", service.escape_debug().take(100).collect::<String>()))
 }
 
@@ -212,64 +211,6 @@ fn asked_time(headers: &http::HeaderMap) -> Option<Duration> {
 pub(crate) struct Room {
     _connection: OwnedSemaphorePermit,
     _all: OwnedSemaphorePermit,
-}
-
-/// The door for one connection. Its clones share the connection's room.
-#[derive(Clone)]
-pub struct Connection {
-    service: EtcdService,
-    room: Arc<Semaphore>,
-}
-
-impl Connection {
-    /// Answers one request.
-    pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
-    where
-        B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        let request = request.map(Body::new);
-        let content = request.headers().get(http::header::CONTENT_TYPE);
-        let grpc = content.is_some_and(|content| content.as_bytes().starts_with(b"application/grpc"));
-        let Some(room) = self.take_room() else {
-            self.service.parts.metrics.refuse();
-            let status = Status::from(TOO_MANY_REQUESTS);
-            return if grpc { status.into_http() } else { gateway::refusal(&status) };
-        };
-        if !grpc {
-            return gateway::answer(&self.service, request, room).await;
-        }
-        match Methods::table().of_path(request.uri().path()) {
-            Some(method) => self.service.run(method, request, room).await,
-            None => unknown(request.uri().path()).into_http(),
-        }
-    }
-
-    fn take_room(&self) -> Option<Room> {
-        Some(Room {
-            _connection: self.room.clone().try_acquire_owned().ok()?,
-            _all: self.service.parts.room.clone().try_acquire_owned().ok()?,
-        })
-    }
-}
-
-impl<B> tower_service::Service<Request<B>> for Connection
-where
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let connection = self.clone();
-        Box::pin(async move { Ok(connection.answer(request).await) })
-    }
 }
 
 /// A call from its beginning to the end of its answer's body.
@@ -325,15 +266,5 @@ impl http_body::Body for Watched {
 
     fn size_hint(&self) -> http_body::SizeHint {
         self.body.size_hint()
-    }
-}
-
-/// Refuses a request that has no right to be answered, before any of it is read: gRPC and JSON each in their own way.
-pub fn refuse<B>(request: &Request<B>, reason: &str) -> Response<Body> {
-    let status = Status::unauthenticated(reason);
-    let content = request.headers().get(http::header::CONTENT_TYPE);
-    match content.is_some_and(|content| content.as_bytes().starts_with(b"application/grpc")) {
-        true => status.into_http(),
-        false => gateway::refusal(&status),
     }
 }

@@ -47,7 +47,7 @@ const CHECKS_MAX: usize = 16;
 /// Times of watches, and what a hub keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// How often a watch that wants it and had no events is told how far it is. Up to a tenth is added, drawn for each stream.
+    /// How often a watch that wants it and had no events learns how far it is. Up to a tenth is added, drawn for each stream.
     pub progress_every: Duration,
     /// How often it is looked up whether sessions may still watch what they watch.
     pub recheck_every: Duration,

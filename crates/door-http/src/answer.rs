@@ -4,7 +4,7 @@
 //! base64 by what they hold. Always: one line of valid JSON, fields in a fixed order.
 
 use crate::error::{status_of, write_failure};
-use crate::json::{write_base64, write_bytes_field, write_number, write_text};
+use crate::json::{boolean, field, list, optional, write_base64, write_bytes_field, write_number, write_text};
 use base_types::action::{
     Action, ActionResult, Answer, ClusterInfo, DecommissionInfo, KeyspaceInfo, Level, MemberInfo, NodeInfo,
     Partitioning, RecoveryInfo, RedisReply, Response, StatusInfo, UpgradeInfo, VerificationInfo,
@@ -392,36 +392,6 @@ fn write_status(info: &StatusInfo, out: &mut Vec<u8>) {
     field(out, "warnings", |out| list(&info.warnings, out, |text, out| write_text(text, out)));
     field(out, "log_write_ms", |out| write_number(info.log_write_ms, out));
     field(out, "certificate_expires_ms", |out| write_number(info.certificate_expires_ms, out));
-}
-
-/// Writes `,"name":` and the value.
-pub(crate) fn field(out: &mut Vec<u8>, name: &str, value: impl FnOnce(&mut Vec<u8>)) {
-    out.extend_from_slice(b",\"");
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b"\":");
-    value(out);
-}
-
-pub(crate) fn boolean(value: bool, out: &mut Vec<u8>) {
-    out.extend_from_slice(if value { b"true" } else { b"false" });
-}
-
-pub(crate) fn optional<T>(value: Option<T>, out: &mut Vec<u8>, write: impl FnOnce(T, &mut Vec<u8>)) {
-    match value {
-        Some(value) => write(value, out),
-        None => out.extend_from_slice(b"null"),
-    }
-}
-
-pub(crate) fn list<T>(items: &[T], out: &mut Vec<u8>, write: impl Fn(&T, &mut Vec<u8>)) {
-    out.push(b'[');
-    for (at, item) in items.iter().enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
-        write(item, out);
-    }
-    out.push(b']');
 }
 
 #[cfg(test)]

@@ -261,6 +261,36 @@ pub fn write_base64(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
+/// Writes `,"name":` and the value.
+pub(crate) fn field(out: &mut Vec<u8>, name: &str, value: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+    value(out);
+}
+
+pub(crate) fn boolean(value: bool, out: &mut Vec<u8>) {
+    out.extend_from_slice(if value { b"true" } else { b"false" });
+}
+
+pub(crate) fn optional<T>(value: Option<T>, out: &mut Vec<u8>, write: impl FnOnce(T, &mut Vec<u8>)) {
+    match value {
+        Some(value) => write(value, out),
+        None => out.extend_from_slice(b"null"),
+    }
+}
+
+pub(crate) fn list<T>(items: &[T], out: &mut Vec<u8>, write: impl Fn(&T, &mut Vec<u8>)) {
+    out.push(b'[');
+    for (at, item) in items.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        write(item, out);
+    }
+    out.push(b']');
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

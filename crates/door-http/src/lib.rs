@@ -13,6 +13,7 @@ mod answer;
 mod error;
 mod fields;
 mod json;
+mod keys;
 mod plain;
 mod request;
 mod s3;

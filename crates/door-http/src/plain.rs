@@ -6,7 +6,8 @@
 
 use crate::error::{status_of, write_failure, HttpError};
 use crate::json::{clip, write_number, write_text};
-use crate::request::{check_key, check_value, request_id, KEYSPACE_DEFAULT};
+use crate::keys::{check_key, check_value, KEYSPACE_DEFAULT};
+use crate::request::request_id;
 use base_types::action::{Action, ActionResult, Answer, KvTarget, Request, Response};
 use base_types::{ErrorCode, ReadConsistency, Refusal, RequestId, WriteConsistency, DEADLINE_DEFAULT, DEADLINE_MAX};
 use bytes::Bytes;

@@ -6,19 +6,18 @@
 use crate::error::HttpError;
 use crate::fields::{near, Fields};
 use crate::json::{self, clip, Value};
+use crate::keys::{check_key, check_value, target};
 use crate::{versioned, Limits};
 use base_types::access::{AccessAction, Caller};
 use base_types::action::{Action, BatchStep, KeyspaceKind, KvTarget, Partitioning, ReadAfter, Request};
 use base_types::s3::S3Action;
 use base_types::{
     ClusterId, ErrorCode, Generation, LogIndex, Refusal, RequestId, BATCH_OPERATIONS_MAX, DEADLINE_DEFAULT,
-    DEADLINE_MAX, KEY_BYTES_MAX, SCAN_LIMIT_DEFAULT, SCAN_LIMIT_MAX, VALUE_BYTES_MAX,
+    DEADLINE_MAX, SCAN_LIMIT_DEFAULT, SCAN_LIMIT_MAX,
 };
 use bytes::Bytes;
 use std::time::Duration;
 
-/// The keyspace of a request that names none.
-pub const KEYSPACE_DEFAULT: &str = "default";
 /// The longest request id.
 pub const REQUEST_ID_BYTES_MAX: usize = 128;
 /// The partitions of a keyspace whose creation names no number.
@@ -426,45 +425,12 @@ fn limit(fields: &mut Fields<'_>) -> Result<u32, Refusal> {
     Ok(fields.number("limit", 1, u64::from(SCAN_LIMIT_MAX))?.map_or(SCAN_LIMIT_DEFAULT, |limit| limit as u32))
 }
 
-pub(crate) fn target(fields: &mut Fields<'_>) -> Result<KvTarget, Refusal> {
-    match (fields.text("keyspace")?, fields.cluster("cluster")?) {
-        (Some(_), Some(_)) => {
-            Err(Refusal::new(ErrorCode::InvalidField, "both 'keyspace' and 'cluster' are given; give one"))
-        }
-        (None, Some(cluster)) => Ok(KvTarget::Cluster(cluster)),
-        (Some(keyspace), None) => Ok(KvTarget::Keyspace(keyspace.into_owned())),
-        (None, None) => Ok(KvTarget::Keyspace(KEYSPACE_DEFAULT.to_owned())),
-    }
-}
-
 fn key(fields: &mut Fields<'_>) -> Result<Bytes, Refusal> {
     check_key(fields.bytes_needed("key", "key_base64")?)
 }
 
 fn value_needed(fields: &mut Fields<'_>) -> Result<Bytes, Refusal> {
     check_value(fields.bytes_needed("value", "value_base64")?)
-}
-
-/// Refuses a key no store takes.
-pub fn check_key(key: Bytes) -> Result<Bytes, Refusal> {
-    match key.len() {
-        0 => Err(Refusal::new(ErrorCode::EmptyKey, "the key is empty; give it at least one byte")),
-        length if length > KEY_BYTES_MAX => {
-            let message = format!("the key has {length} bytes; give at most {KEY_BYTES_MAX}");
-            Err(Refusal::new(ErrorCode::KeyTooLong, message))
-        }
-        _ => Ok(key),
-    }
-}
-
-/// Refuses a value no store takes.
-pub fn check_value(value: Bytes) -> Result<Bytes, Refusal> {
-    if value.len() > VALUE_BYTES_MAX {
-        let message =
-            format!("the value has {} bytes; give at most {VALUE_BYTES_MAX}, or put it as an S3 object", value.len());
-        return Err(Refusal::new(ErrorCode::ValueTooLarge, message));
-    }
-    Ok(value)
 }
 
 /// The fields of one step of a batch.

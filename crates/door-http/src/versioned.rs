@@ -4,10 +4,9 @@
 //! and depth has the backend's own bound.
 //! Not here: what a call means (core-backends, versioned/), `KvWatch`, which is a stream (edge-node).
 
-use crate::answer::{boolean, field, list, optional};
 use crate::fields::Fields;
-use crate::json::{clip, write_bytes_field, write_number, Value};
-use crate::request::{check_key, check_value, target};
+use crate::json::{boolean, clip, field, list, optional, write_bytes_field, write_number, Value};
+use crate::keys::{check_key, check_value, target};
 use base_types::action::{Action, KvTarget};
 use base_types::versioned::{
     Change, Check, Command, Committed, Condition, Info, LeaseInfo, Operation, Outcome, Page, Pair, Position, Put,

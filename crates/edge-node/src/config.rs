@@ -199,7 +199,7 @@ pub struct EtcdSection {
     /// The namespace of clients that name none by their user; `etcd` where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Addresses whose clients are in one namespace, whoever they are.
+    /// Addresses whose clients are in one namespace, whatever their user is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<EtcdNamespaceSection>,
     /// Threads beside the cores'; half as many as those where absent.

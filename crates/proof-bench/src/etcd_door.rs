@@ -9,8 +9,6 @@
 
 use crate::etcd::{self, Etcd};
 use crate::measure::{cpu_time_of, round};
-use crate::report::{Report, Section};
-use crate::workloads::say;
 use crate::world::World;
 use crate::{BenchError, Options};
 use serde_json::{json, Value};
@@ -26,7 +24,7 @@ const REQUESTS: u64 = 50_000;
 /// Watches at a time: streams, and watches of each.
 const WATCH_STREAMS: u64 = 100;
 const WATCHES_A_STREAM: u64 = 100;
-/// Puts that are watched, and how many a second: each is told to every watch.
+/// Puts that are watched, and how many a second: each goes to every watch.
 const WATCHED_PUTS: u64 = 60;
 const WATCHED_PUTS_A_SECOND: u64 = 2;
 /// The key that is read.
@@ -46,10 +44,18 @@ struct System<'a> {
     endpoints: String,
     pids: Vec<u32>,
     tools: &'a Path,
+    say: fn(&str),
 }
 
-/// Measures both.
-pub async fn run(options: &Options, report: &mut Report) -> Result<(), BenchError> {
+/// What was measured: a note on how, the table for people, the rows for machines.
+pub struct Measured {
+    pub note: String,
+    pub text: String,
+    pub json: Value,
+}
+
+/// Measures both. `say` hears of the progress.
+pub async fn run(options: &Options, say: fn(&str)) -> Result<Measured, BenchError> {
     let Some(program) = etcd::find() else { return Err(BenchError::Usage(etcd::MISSING.into())) };
     let tools = program.parent().map(PathBuf::from).unwrap_or_default();
     if !tools.join("benchmark").is_file() || !tools.join("etcdctl").is_file() {
@@ -66,21 +72,25 @@ pub async fn run(options: &Options, report: &mut Report) -> Result<(), BenchErro
                 return Err(BenchError::Usage("the world's --ready-file names no etcd doors".into()));
             }
             let system =
-                System { name: "hive", endpoints: endpoints.join(","), pids: world.process_ids(), tools: &tools };
+                System { name: "hive", endpoints: endpoints.join(","), pids: world.process_ids(), tools: &tools, say };
             system.measure(options, &mut rows)?;
         }
         say(&format!("etcd-door, run {run} of {}: etcd", options.runs));
         let cluster = Etcd::start(&program, &options.out).await?;
-        let system =
-            System { name: "etcd", endpoints: cluster.endpoints.join(","), pids: cluster.process_ids(), tools: &tools };
+        let system = System {
+            name: "etcd",
+            endpoints: cluster.endpoints.join(","),
+            pids: cluster.process_ids(),
+            tools: &tools,
+            say,
+        };
         system.measure(options, &mut rows)?;
     }
-    report.note(format!(
+    let note = format!(
         "etcd-door: by etcd's own benchmark tool, gRPC, {CONNECTIONS} connections over all endpoints; watch: {} watches of one key, {WATCHED_PUTS_A_SECOND} puts a second",
         WATCH_STREAMS * WATCHES_A_STREAM
-    ));
-    report.sections.push(Section { name: "etcd door", text: table(&rows), json: json!(rows) });
-    Ok(())
+    );
+    Ok(Measured { note, text: table(&rows), json: json!(rows) })
 }
 
 impl System<'_> {
@@ -101,7 +111,7 @@ impl System<'_> {
     }
 
     fn row(&self, what: &str, options: &Options, words: &[&str], rows: &mut Vec<Value>) -> Result<(), BenchError> {
-        say(&format!("etcd-door {}: {what}", self.name));
+        (self.say)(&format!("etcd-door {}: {what}", self.name));
         let told = self.benchmark(options, words)?;
         rows.push(json!({
             "system": self.name, "operation": what, "rate": round(told.rate), "p50_ms": round(told.p50_ms),

@@ -7,7 +7,7 @@ use crate::etcd::{self, Etcd};
 use crate::etcd_door;
 use crate::load::{self, End, Job, Keys};
 use crate::measure::Run;
-use crate::report::{Measurement, Report};
+use crate::report::{Measurement, Report, Section};
 use crate::request::{Operation, Template};
 use crate::world::World;
 use crate::{availability, embedded, failover, listing, objects, simple_kv, BenchError, Options};
@@ -69,7 +69,10 @@ async fn suite(name: &str, options: &Options, report: &mut Report) -> Result<(),
         return etcd_suite(options, report).await;
     }
     if name == "etcd-door" {
-        return etcd_door::run(options, report).await;
+        let measured = etcd_door::run(options, say).await?;
+        report.note(measured.note);
+        report.sections.push(Section { name: "etcd door", text: measured.text, json: measured.json });
+        return Ok(());
     }
     if name == "availability" {
         return availability::run(options, report).await;

@@ -40,11 +40,11 @@ impl Bed {
     }
 
     fn elections(&self) -> ElectionClient<Connection> {
-        ElectionClient::new(self.service.connection())
+        ElectionClient::new(Connection::new(&self.service))
     }
 
     fn locks(&self) -> LockClient<Connection> {
-        LockClient::new(self.service.connection())
+        LockClient::new(Connection::new(&self.service))
     }
 
     async fn tell(&self, command: Command) -> Reply {

@@ -178,24 +178,22 @@ fn nested(txn: &pb::TxnRequest, committed: Committed, header: pb::ResponseHeader
 }
 
 fn done(op: &pb::RequestOp, outcome: Outcome, header: pb::ResponseHeader) -> Result<pb::ResponseOp, Status> {
-    let header = Some(header);
+    let given = Some(header);
     let response = match (&op.request, outcome) {
         (Some(Op::RequestRange(request)), Outcome::Page(page)) => {
             let more = page.next.is_some();
             let response = range::finish(request, page.rows, more, page.count);
-            Done::ResponseRange(pb::RangeResponse { header, ..response })
+            Done::ResponseRange(pb::RangeResponse { header: given, ..response })
         }
         (Some(Op::RequestPut(put)), Outcome::Put { previous }) => {
             let prev_kv = previous.map(|row| rows::pair_of(put.key.clone(), row));
-            Done::ResponsePut(pb::PutResponse { header, prev_kv })
+            Done::ResponsePut(pb::PutResponse { header: given, prev_kv })
         }
         (Some(Op::RequestDeleteRange(_)), Outcome::Deleted { count, previous }) => {
             let prev_kvs = previous.into_iter().map(rows::pair).collect();
-            Done::ResponseDeleteRange(pb::DeleteRangeResponse { header, deleted: rows::count(count), prev_kvs })
+            Done::ResponseDeleteRange(pb::DeleteRangeResponse { header: given, deleted: rows::count(count), prev_kvs })
         }
-        (Some(Op::RequestTxn(txn)), Outcome::Nested(committed)) => {
-            Done::ResponseTxn(nested(txn, committed, header.unwrap_or_default())?)
-        }
+        (Some(Op::RequestTxn(txn)), Outcome::Nested(committed)) => Done::ResponseTxn(nested(txn, committed, header)?),
         _ => return Err(unexpected("a transaction")),
     };
     Ok(pb::ResponseOp { response: Some(response) })

@@ -25,7 +25,7 @@ pub(super) enum Outcome {
         info: Info,
         place: Place,
     },
-    /// Answered with a reason; the stream goes on.
+    /// Answered with a reason; the stream continues.
     Refused(String),
     /// The stream ends: its client does best to connect to another node.
     Failed(Status),

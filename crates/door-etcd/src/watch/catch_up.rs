@@ -27,7 +27,7 @@ pub(super) enum Caught {
     Done,
 }
 
-/// Goes on until there is something to send, or the watcher is synced.
+/// Continues until there is something to send, or the watcher is synced.
 pub(super) async fn catch_up(hub: Arc<Hub>, id: WatcherId) -> Caught {
     loop {
         let (wanted, revisions, up_to) = match hub.step(id) {

@@ -145,7 +145,7 @@ impl WatchStream {
                 request = requests.next(), if reading && room => match request {
                     Some(Ok(request)) => self.held = request.request_union,
                     Some(Err(_)) => return End::Client,
-                    // It sends no more; its watches go on.
+                    // It sends no more; its watches continue.
                     None => reading = false,
                 },
                 Some(outcome) = self.admissions.next(), if !self.admissions.is_empty() => {
@@ -338,7 +338,7 @@ impl WatchStream {
         asked.then(|| self.hub.caught_up(self.ids.keys().copied())).flatten()
     }
 
-    /// The clock of progress messages: watches that had no events lately are told how far they are.
+    /// The clock of progress messages: watches that had no events lately learn how far they are.
     fn tick_progress(&mut self) {
         if self.has_something() {
             return; // The client does not keep up; it does not want to hear that nothing has happened.

@@ -35,7 +35,7 @@ impl Bed {
     }
 
     fn connection(&self) -> Connection {
-        self.service.connection()
+        Connection::new(&self.service)
     }
 
     fn kv(&self) -> KvClient<Connection> {

@@ -16,7 +16,7 @@ async fn watches_through_a_generated_client() {
     bed.put("a", "0").await;
     let create = pb::WatchCreateRequest { key: bytes("a"), prev_kv: true, ..Default::default() };
     let request = pb::WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) };
-    // Its client sends nothing more; the watch goes on.
+    // Its client sends nothing more; the watch continues.
     let requests = futures::stream::iter([request]);
     let mut messages = WatchClient::new(bed.connection()).watch(requests).await.unwrap().into_inner();
     let created = tokio::time::timeout(PATIENCE, messages.message()).await.unwrap().unwrap().unwrap();

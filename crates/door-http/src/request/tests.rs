@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::error::write_error;
-use base_types::RequestIdKind;
+use base_types::{RequestIdKind, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use proptest::prelude::*;
 
 fn read(body: &str) -> String {

@@ -196,7 +196,7 @@ impl Store for NodeStore {
             leads: cluster.leader == Some(node),
         };
         let mut members: Vec<Member> = cluster.members.iter().map(|known| member(known.node)).collect();
-        // Whoever is asked serves the namespace, with a replica of it or without one.
+        // The node that is asked serves the namespace, with a replica of it or without one.
         if !members.iter().any(|known| known.id == self.node.0) {
             members.push(member(self.node));
         }

@@ -33,6 +33,8 @@ const HEAD_BYTES_MAX: u32 = 32 << 10;
 /// A connection without a word for so long is asked whether it lives, and has so long to answer.
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long streams that do not end by themselves (watches) keep a connection that is being closed.
+const DRAIN_MAX: Duration = Duration::from_secs(3);
 /// The pause after a listener itself failed (out of descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Threads that may wait for a disk: none does.
@@ -160,7 +162,7 @@ impl EtcdDoor {
         let stream = ClientStream::new(stream, self.limits.body_timeout, head);
         let user: Option<Arc<str>> = shown.name().map(|name| Arc::from(name.user()));
         let refusal: Option<Arc<str>> = shown.refusal(self.certificate_required).map(Arc::from);
-        let connection = self.service.connection();
+        let connection = Connection::new(&self.service);
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             let (connection, user, refusal) = (connection.clone(), user.clone(), refusal.clone());
             async move { Ok::<_, Infallible>(answer(&connection, request, user, refusal).await) }
@@ -190,7 +192,7 @@ impl EtcdDoor {
             () = certificate_ends(&shown, self.entrance.doors()) => connection.as_mut().graceful_shutdown(),
         }
         // Streams of watches do not end by themselves.
-        let _ = tokio::time::timeout(crate::node::DRAIN_MAX, connection).await;
+        let _ = tokio::time::timeout(DRAIN_MAX, connection).await;
     }
 }
 

@@ -255,7 +255,7 @@ async fn streams_that_require_a_leader_end_without_one() {
     assert_eq!((status.code(), status.message()), (NO_LEADER.code, NO_LEADER.text));
     let status = bed.client_as(Ok(session()), true).next_or_end().await.unwrap_err();
     assert_eq!(status.message(), NO_LEADER.text);
-    // The other goes on, by what a replica knows.
+    // The other continues, by what a replica knows.
     bed.put("a", "1").await;
     assert_eq!(shown(&plain.next().await), "2 a=1");
 }
