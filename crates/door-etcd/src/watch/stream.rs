@@ -190,12 +190,7 @@ impl WatchStream {
             },
             // What was asked for before is answered before.
             held @ Some(_) if !self.admissions.is_empty() => self.held = held,
-            Some(RequestUnion::CancelRequest(request)) => {
-                if self.drop_watch(request.watch_id).is_some() {
-                    let (place, stamp) = self.here();
-                    self.control.push_back(wire::cancelled(place, stamp, request.watch_id, String::new()));
-                }
-            }
+            Some(RequestUnion::CancelRequest(request)) => self.cancel(request.watch_id, String::new()),
             // Without a watch there is nothing to report, as with etcd.
             Some(RequestUnion::ProgressRequest(_)) => self.progress_asked |= !self.watches.is_empty(),
             None => (),
@@ -268,7 +263,7 @@ impl WatchStream {
         self.watches.insert(id, Watch { hub_id, wanted, fragment, progress, lively: false });
     }
 
-    /// Ends a watch that its client did not cancel.
+    /// Ends a watch, if there is one of this id, and says so.
     fn cancel(&mut self, id: i64, reason: String) {
         if self.drop_watch(id).is_some() {
             let (place, stamp) = self.here();
