@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 )
@@ -212,7 +213,7 @@ func isNoLeader(err error) bool { return err != nil && err.Error() == "etcdserve
 // Under the mutex a number is read and written without a condition: it loses nothing if one client at a time holds it. A client whose
 // session ended begins with a new one.
 func mutex(ctx context.Context) (string, error) {
-	var acknowledged, unknown, lost atomic.Int64
+	var acknowledged, unknown, lost, refused atomic.Int64
 	sessions := make([]*concurrency.Session, writers)
 	err := each(func(writer int, client *clientv3.Client) error {
 		session := sessions[writer]
@@ -250,6 +251,8 @@ func mutex(ctx context.Context) (string, error) {
 			unknown.Add(1)
 		case done.Succeeded:
 			acknowledged.Add(1)
+		default:
+			refused.Add(1)
 		}
 		return nil
 	})
@@ -269,8 +272,8 @@ func mutex(ctx context.Context) (string, error) {
 	if sure := acknowledged.Load(); value < sure || value > sure+unknown.Load() || sure == 0 {
 		return wrong("the number is %d; %d additions were acknowledged, %d unknown", value, sure, unknown.Load())
 	}
-	if lost.Load() != 0 {
-		return wrong("%d sessions of %d s ended while they were kept alive", lost.Load(), sessionTTLs)
+	if lost.Load()+refused.Load() != 0 {
+		return wrong("%d sessions of %d s ended while they were kept alive; %d holders were none", lost.Load(), sessionTTLs, refused.Load())
 	}
 	return fmt.Sprintf("%d additions under the mutex, %d of unknown outcome, no session lost", acknowledged.Load(), unknown.Load()), nil
 }
@@ -300,7 +303,10 @@ func election(ctx context.Context) (string, error) {
 		}
 		leads := clientv3.Compare(clientv3.CreateRevision(candidate.Key()), "=", candidate.Rev())
 		done, err := commit(ctx, client, []clientv3.Cmp{leads}, []clientv3.Op{clientv3.OpPut("election-term", strconv.FormatInt(candidate.Rev(), 10))}, nil)
-		if err == nil && done.Succeeded {
+		if err == nil && !done.Succeeded {
+			return fmt.Errorf("%s was elected at revision %d, which is not that of its key", name, candidate.Rev())
+		}
+		if err == nil {
 			led.Add(1)
 		}
 		_, _ = again(ctx, func(ctx context.Context) (int, error) { return 0, candidate.Resign(ctx) })
@@ -315,7 +321,7 @@ func election(ctx context.Context) (string, error) {
 	return rising(ctx, "election-term", fmt.Sprintf("%d terms", led.Load()))
 }
 
-// The values of a key rise from revision to revision, back to the first.
+// The values of a key rise from revision to revision, back to the first that is not compacted.
 func rising(ctx context.Context, key, note string) (string, error) {
 	client := dial(0)
 	defer client.Close()
@@ -324,7 +330,14 @@ func rising(ctx context.Context, key, note string) (string, error) {
 		return "", err
 	}
 	for at, later := got.Kvs[0].ModRevision, string(got.Kvs[0].Value); at > 0; {
-		old, err := get(ctx, client, key, clientv3.WithRev(at-1))
+		old, err := again(ctx, func(ctx context.Context) (*clientv3.GetResponse, error) {
+			old, err := client.Get(ctx, key, clientv3.WithRev(at-1))
+			// The apiserver's case compacts meanwhile.
+			if errors.Is(err, rpctypes.ErrCompacted) {
+				return &clientv3.GetResponse{}, nil
+			}
+			return old, err
+		})
 		if err != nil || len(old.Kvs) == 0 {
 			return note, err
 		}
