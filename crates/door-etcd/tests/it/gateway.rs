@@ -100,3 +100,24 @@ async fn health_and_version() {
     assert_eq!(version, r#"{"etcdcluster":"3.6.0","etcdserver":"3.6.0","storage":"3.6.0"}"#);
     assert_eq!(send(&bed, get("/metrics")).await.0, StatusCode::NOT_FOUND);
 }
+
+#[tokio::test]
+async fn watch_is_a_line_for_each_message() {
+    let bed = Bed::new();
+    bed.put("foo", "1").await;
+    let request = r#"{"create_request": {"key": "Zm9v", "start_revision": "2"}}"#;
+    let request = Request::post("/v3/watch").body(Full::new(bytes(request))).unwrap();
+    let mut body = bed.connection().answer(request).await.into_body();
+    let mut next = async || {
+        let line = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert!(line.ends_with(b"\n"));
+        serde_json::from_slice::<Value>(&line).unwrap()["result"].take()
+    };
+    assert_eq!(next().await["created"], true);
+    assert_eq!(next().await["events"][0]["kv"]["value"], "MQ==");
+    bed.put("foo", "2").await;
+    let event = next().await["events"][0].take();
+    assert_eq!((&event["kv"]["mod_revision"], event.get("type")), (&json!("3"), None));
+    bed.kv().delete_range(pb::DeleteRangeRequest { key: bytes("foo"), ..Default::default() }).await.unwrap();
+    assert_eq!(next().await["events"][0]["type"], "DELETE");
+}
