@@ -100,7 +100,7 @@ impl System<'_> {
         let put = ["put", "--key-size", "16", "--sequential-keys", "--key-space-size", &keys, "--val-size", &size];
         let put: Vec<&str> = put.into_iter().chain(["--total", &total]).collect();
         self.row("put", options, &put, rows)?;
-        self.etcdctl(&["put", KEY, &"v".repeat(options.value_bytes as usize)])?;
+        self.etcdctl(&["put", KEY, &"v".repeat(options.value_bytes)])?;
         self.row("range, linearizable", options, &["range", KEY, "--total", &total], rows)?;
         self.row("range, serializable", options, &["range", KEY, "--consistency", "s", "--total", &total], rows)?;
         let (streams, watches) = (WATCH_STREAMS.to_string(), WATCHES_A_STREAM.to_string());
