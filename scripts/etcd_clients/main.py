@@ -20,6 +20,7 @@ import world as worlds  # noqa: E402
 GO_TIMEOUT_S = 60
 CALL_TIMEOUT_S = 30
 KILL_AFTER_S = 3
+SECURE = "etcdctl: users and roles in a world with TLS"
 
 CASES = []
 
@@ -253,6 +254,58 @@ def under_kill(here, passed, failed):
         tell("etcdctl: through all nodes after the kill", error, False, passed, failed)
 
 
+def attempt(name, run, passed, failed):
+    begun = time.monotonic()
+    try:
+        run()
+        tell(name, f"{time.monotonic() - begun:.1f} s", True, passed, failed)
+    except Exception as error:  # noqa: BLE001 (a case may fail by anything)
+        tell(name, f"{type(error).__name__}: {error}", False, passed, failed)
+
+
+def secure(here, folder, options):
+    """A world that asks who comes (TLS, tokens): users and roles by etcdctl, and what they may do."""
+    world = worlds.World(options.hive, folder, options.base_port, more=["--secure"])
+    try:
+        def ctl(user, *words, node=0, given=None, fails=False):
+            who = ("--user", user) if user else ()
+            command = [here.etcdctl_path, "--endpoints", world.endpoints[node], "--cacert", world.ready["ca"], *who, "--command-timeout", "10s", *words]
+            done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=CALL_TIMEOUT_S)
+            check((done.returncode != 0) == fails, *words, "ended with", done.returncode, done.stdout, done.stderr)
+            return done.stderr if fails else done.stdout
+
+        def known(what):
+            """Nodes hear of a change of the directory within two seconds."""
+            until = time.monotonic() + 10
+            while True:
+                try:
+                    return what()
+                except AssertionError:
+                    if time.monotonic() > until:
+                        raise
+                    time.sleep(0.2)
+
+        root, ann = f"root:{world.ready['token']}", "ann:a-long-password"
+        ctl(None, "get", "a", fails=True)
+        check("authentication failed" in ctl("root:wrong", "get", "a", fails=True))
+        ctl(root, "put", "theirs/a", "1")
+        ctl(root, "user", "add", ann, node=1)
+        ctl(root, "role", "add", "app")
+        ctl(root, "role", "grant-permission", "app", "--prefix=true", "readwrite", "app/", node=2)
+        ctl(root, "user", "grant-role", "ann", "app", node=1)
+        check("app/" in ctl(root, "role", "get", "app") and "app" in ctl(root, "user", "get", "ann", node=2).split())
+        known(lambda: ctl(ann, "put", "app/a", "1", node=1))
+        check(known(lambda: ctl(ann, "get", "app/", "--prefix", "--print-value-only", node=2)) == "1\n")
+        for words in (["get", "theirs/a"], ["put", "theirs/a", "2"], ["del", "", "--prefix"], ["user", "list"]):
+            check("permission denied" in ctl(ann, *words, node=1, fails=True), words)
+        ctl(root, "user", "revoke-role", "ann", "app")
+        known(lambda: check("permission denied" in ctl(ann, "get", "app/a", node=2, fails=True)))
+        ctl(root, "user", "delete", "ann", node=2)
+        known(lambda: check("authentication failed" in ctl(ann, "get", "app/a", node=1, fails=True)))
+    finally:
+        world.stop()
+
+
 def tell(name, note, ok, passed, failed):
     (passed if ok else failed).append(name)
     print(f"{'ok  ' if ok else 'FAIL'} {name}{': ' if note else ''}{note}", flush=True)
@@ -278,14 +331,12 @@ def main():
             if only_if and not getattr(options, only_if):
                 print(f"skip {name}: no python has that package here", flush=True)
                 continue
-            begun = time.monotonic()
-            try:
-                run(here)
-                tell(name, f"{time.monotonic() - begun:.1f} s", True, passed, failed)
-            except Exception as error:  # noqa: BLE001 (a case may fail by anything)
-                tell(name, f"{type(error).__name__}: {error}", False, passed, failed)
+            attempt(name, lambda run=run: run(here), passed, failed)
         if options.only in "Go: ":
             under_kill(here, passed, failed)
+        world.stop()
+        if options.only in SECURE:
+            attempt(SECURE, lambda: secure(here, folder, options), passed, failed)
     finally:
         if world:
             world.stop()

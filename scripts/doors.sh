@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Other projects' own tests against a world of Hive (not in `make test`): etcd's tests/common, and those of python-etcd3. Their sources are
+# taken from Go's module proxy and from PyPI into the target directory, never into the repository; versions are fixed here.
+#   scripts/doors.sh                           builds `hive` (debug)
+#   HIVE=PROGRAM scripts/doors.sh              with that program      … --base-port N (as in `hive dev`; 29000 where absent)
+#   … --only PATTERN                           only tests whose name has it (a regular expression)
+# Ends with 0 where every failure has its reason in scripts/doors/reasons.json. What passed is in target/doors/results.json.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PYTHONDONTWRITEBYTECODE=1
+target="$(realpath -m "${CARGO_TARGET_DIR:-$PWD/target}")"
+version=v3.6.5
+tools="$target/etcd-clients"
+home="$target/doors"
+scripts/etcd_clients/build.sh "$tools"
+# etcd's tests: all but the three files that bind them to runners of etcd's own, and without the replacements of its go.mod.
+source="$(cd "$tools/client-source" && go mod download -json "go.etcd.io/etcd/tests/v3@$version" | python3 -c 'import json, sys; print(json.load(sys.stdin)["Dir"])')"
+mkdir -p "$home/etcd/framework"
+cp -r --no-preserve=mode "$source/common" "$home/etcd/"
+for room in config interfaces testutils; do cp -r --no-preserve=mode "$source/framework/$room" "$home/etcd/framework/"; done
+cp -r --no-preserve=mode "$source/fixtures" "$home/etcd/"
+rm -f "$home/etcd/common/"{e2e,integration,unit}_test.go "$home/etcd/framework/testutils/"*_test.go
+sed '/^replace (/,/^)/d' "$source/go.mod" > "$home/etcd/go.mod"
+cp --no-preserve=mode "$source/go.sum" "$home/etcd/go.sum"
+cp scripts/doors/etcd/runner_test.go "$home/etcd/common/hive_runner_test.go"
+(cd "$home/etcd" && GOFLAGS=-mod=mod go test -c -o common.test ./common)
+# python-etcd3's tests are in its sdist only.
+python="$home/venv/bin/python"
+if ! "$python" -c 'import etcd3, pytest, hypothesis, mock' 2>/dev/null; then
+  python3 -m venv "$home/venv"
+  "$home/venv/bin/pip" install -q etcd3==0.12.0 protobuf==3.20.3 grpcio pytest hypothesis mock
+fi
+if [ ! -d "$home/etcd3-0.12.0/tests" ]; then
+  "$home/venv/bin/pip" download -q --no-deps --no-binary :all: -d "$home" etcd3==0.12.0
+  tar -xf "$home/etcd3-0.12.0.tar.gz" -C "$home"
+fi
+if [ -z "${HIVE:-}" ]; then
+  cargo build --quiet --locked --package edge-cli
+  HIVE="$target/debug/hive"
+fi
+exec python3 scripts/doors/main.py --hive "$HIVE" --home "$home" --tools "$tools" --python "$python" "$@"
