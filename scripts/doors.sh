@@ -2,7 +2,8 @@
 # Other projects' own tests against a world of Hive (not in `make test`): etcd's tests/common, and those of python-etcd3. Their sources are
 # taken from Go's module proxy and from PyPI into the target directory, never into the repository; versions are fixed here.
 #   scripts/doors.sh                           builds `hive` (debug)
-#   HIVE=PROGRAM scripts/doors.sh              with that program      … --base-port N (as in `hive dev`; 29000 where absent)
+#   HIVE=PROGRAM scripts/doors.sh              with that program      … --base-port N (as in `hive dev`; 2078 where absent)
+# Some of python-etcd3's tests ask 127.0.0.1:2379 and nothing else, which is the first node's etcd door where the base port is 2078.
 #   … --only PATTERN                           only tests whose name has it (a regular expression)
 # Ends with 0 where every failure has its reason in scripts/doors/reasons.json. What passed is in target/doors/results.json.
 set -euo pipefail
@@ -24,11 +25,11 @@ sed '/^replace (/,/^)/d' "$source/go.mod" > "$home/etcd/go.mod"
 cp --no-preserve=mode "$source/go.sum" "$home/etcd/go.sum"
 cp scripts/doors/etcd/runner_test.go "$home/etcd/common/hive_runner_test.go"
 (cd "$home/etcd" && GOFLAGS=-mod=mod go test -c -o common.test ./common)
-# python-etcd3's tests are in its sdist only.
+# python-etcd3's tests are in its sdist only; they were written for the pytest, hypothesis and tenacity of their time.
 python="$home/venv/bin/python"
 if ! "$python" -c 'import etcd3, pytest, hypothesis, mock' 2>/dev/null; then
   python3 -m venv "$home/venv"
-  "$home/venv/bin/pip" install -q etcd3==0.12.0 protobuf==3.20.3 grpcio pytest hypothesis mock
+  "$home/venv/bin/pip" install -q etcd3==0.12.0 protobuf==3.20.3 grpcio pytest==6.2.5 hypothesis==5.49.0 tenacity==6.3.1 mock
 fi
 if [ ! -d "$home/etcd3-0.12.0/tests" ]; then
   "$home/venv/bin/pip" download -q --no-deps --no-binary :all: -d "$home" etcd3==0.12.0

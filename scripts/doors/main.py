@@ -89,7 +89,7 @@ def main():
     parser = argparse.ArgumentParser()
     for name in ("hive", "home", "tools", "python"):
         parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--base-port", type=int, default=29000)
+    parser.add_argument("--base-port", type=int, default=2078)
     parser.add_argument("--only", default="")
     parser.add_argument("--suite", default="", help="only the suite whose name has it")
     options = parser.parse_args()
