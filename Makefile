@@ -1,4 +1,5 @@
 # The one runner. Every command works on a fresh machine: `setup` installs what is missing.
+#   make doors: tests of etcd and of python-etcd3 against the etcd door; minutes, and Go
 #   make object: engine object (SlateDB takes minutes to compile, so it is not in `make test`)
 #   make figures: docs/figures.md's table as target/figures/DATE-COMMIT.md; an hour of a quiet machine
 #   make engine-figures: every figure of docs/engines; an hour of a quiet machine (QUICK=1: minutes)
@@ -19,7 +20,7 @@ MUTANT ?=
 # Hours of faults at random.
 HOURS ?= 1
 
-.PHONY: run build test check bench figures engine-figures sim mutants fuzz real mixed soak object setup clean
+.PHONY: run build test check doors bench figures engine-figures sim mutants fuzz real mixed soak object setup clean
 
 setup:
 	@scripts/setup.sh
@@ -35,6 +36,9 @@ test: setup
 
 check: setup
 	@scripts/check.sh
+
+doors: build
+	@HIVE=$(HIVE) scripts/doors.sh
 
 bench: build
 	@$(HIVE) bench all --out target/bench
