@@ -1,6 +1,7 @@
 //! What all services of the door share: the store, who asks, and the header of answers.
 //!
-//! Always: a header's revision never goes back for a namespace, whichever call answers.
+//! Always: the revision in a header is that of the answer's own snapshot or commit, never a later one: clients watch from there on, and
+//! take it for the revision of what they wrote. Answers without a stamp (leases, members) have the last that was seen.
 //! Not here: the services.
 
 use crate::limits::Limits;
@@ -27,8 +28,8 @@ pub struct Door {
     pub store: Arc<dyn Store>,
     /// What clients may use.
     pub limits: Limits,
-    /// The last stamp that was seen of each namespace.
-    stamps: Mutex<HashMap<String, u64>>,
+    /// The last stamp that was seen of each namespace, and of which cluster.
+    stamps: Mutex<HashMap<String, (u64, u64)>>,
 }
 
 impl Door {
@@ -68,36 +69,42 @@ impl Door {
         }
     }
 
-    /// The header of an answer at a stamp, which is the namespace's last as far as the answer knows.
+    /// The header of an answer at a stamp: of its snapshot, or of its commit.
     pub fn header(&self, session: &Session, place: Place, stamp: u64) -> ResponseHeader {
-        header(place, self.note(session, stamp))
+        self.note(session, place.cluster, stamp);
+        header(place, stamp)
     }
 
     /// The header of an answer that has no stamp: the last one seen here. The store is asked where none was.
     pub async fn header_without_stamp(&self, session: &Session, place: Place) -> ResponseHeader {
-        let mut known = self.note(session, 0);
+        let mut known = self.note(session, place.cluster, 0);
         if known == 0 {
             // Somebody may hold a lease here without the right to look at the whole: then the header says the least there is.
-            if let Ok((info, _)) = self.describe(session, ReadConsistency::Eventual).await {
-                known = self.note(session, info.stamp);
+            if let Ok((info, at)) = self.describe(session, ReadConsistency::Eventual).await {
+                known = self.note(session, at.cluster, info.stamp);
             }
         }
         header(place, known)
     }
 
-    /// Remembers a stamp; the last one that was seen.
-    fn note(&self, session: &Session, stamp: u64) -> u64 {
+    /// Remembers a stamp of a cluster; the last one that was seen of it. Ids of clusters rise, and 0 is none: whatever was seen counts.
+    fn note(&self, session: &Session, cluster: u64, stamp: u64) -> u64 {
         let mut stamps = self.stamps.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = stamps.get_mut(&session.namespace) {
-            *known = stamp.max(*known);
-            return *known;
+        if let Some((of, known)) = stamps.get_mut(&session.namespace) {
+            if cluster > *of && stamp != 0 {
+                (*of, *known) = (cluster, stamp);
+            } else if cluster == *of || cluster == 0 {
+                *known = stamp.max(*known);
+                return *known;
+            }
+            return stamp;
         }
         if stamp != 0 {
             if stamps.len() >= KNOWN_MAX {
                 let forgotten = stamps.keys().next().cloned();
                 forgotten.map(|namespace| stamps.remove(&namespace));
             }
-            stamps.insert(session.namespace.clone(), stamp);
+            stamps.insert(session.namespace.clone(), (cluster, stamp));
         }
         stamp
     }

@@ -53,7 +53,7 @@ pub trait Store: Send + Sync + 'static {
     async fn ask(&self, session: &Session, query: Query, level: ReadConsistency) -> Result<(Reply, Place), Refusal>;
 
     /// Who has this name and password. A bearer token of Hive's may stand for the password. Gives a token that
-    /// [`Store::session`] takes, for a limited time.
+    /// [`Store::session`] takes, for a limited time. `AccessOff` where nobody is asked who they are, unless the name picks a namespace.
     async fn authenticate(&self, user: &str, password: &str) -> Result<String, Refusal>;
 
     /// Whose a request is: by its token (`None`: it has none, and `certificate` may name a user). Refused where the world asks

@@ -1,7 +1,11 @@
 //! Ranges, puts, deletes, compaction.
 
 use super::*;
+use base_types::access::Caller;
 use base_types::ErrorCode;
+use door_etcd::door::Door;
+use door_etcd::store::{Place, Session};
+use door_etcd::testing::NAMESPACE;
 use pb::range_request::{SortOrder, SortTarget};
 
 #[tokio::test]
@@ -307,4 +311,25 @@ async fn namespaces_are_apart() {
     token.metadata_mut().insert("token", "ns=one".parse().unwrap());
     assert_eq!(bed.kv().range(token).await.unwrap().into_inner().count, 1);
     assert_eq!(bed.range(one("a")).await.unwrap().count, 0);
+}
+
+#[tokio::test]
+async fn namespace_made_again_begins_again() {
+    let bed = Bed::new();
+    assert_eq!((bed.put("a", "1").await, bed.put("a", "2").await), (2, 3));
+    bed.store.remake(NAMESPACE);
+    assert_eq!(bed.range(all()).await.unwrap().header.unwrap().revision, 1);
+    assert_eq!(bed.put("a", "1").await, 2);
+}
+
+#[tokio::test]
+async fn header_of_an_older_snapshot_stays() {
+    let bed = Bed::new();
+    let door = Door::new(bed.store.clone(), Limits::default());
+    let session = Session { caller: Caller::Anyone, namespace: NAMESPACE.into() };
+    let place = Place { cluster: 7, ..Place::default() };
+    assert_eq!(door.header(&session, place, 5).revision, 5);
+    // A client that lists and watches from the next revision on would miss what came in between.
+    assert_eq!(door.header(&session, place, 3).revision, 3);
+    assert_eq!(door.header_without_stamp(&session, place).await.revision, 5);
 }

@@ -109,6 +109,13 @@ fn no_token() -> Refusal {
     Refusal::new(ErrorCode::Unauthenticated, "the token counts for nothing here; authenticate again")
 }
 
+fn access_off() -> Refusal {
+    Refusal::new(
+        ErrorCode::AccessOff,
+        "this world asks nobody who they are; leave out the user, or pick a namespace: USER@NAMESPACE",
+    )
+}
+
 #[async_trait::async_trait]
 impl Store for NodeStore {
     async fn change(&self, session: &Session, command: Command) -> Result<(Reply, Place), Refusal> {
@@ -130,6 +137,7 @@ impl Store for NodeStore {
             core_keyspace::validate_name(namespace)?;
         }
         let credential = match self.access.required() {
+            false if namespace.is_none() => return Err(access_off()),
             false => None,
             true => match self.access.password(name, password).await? {
                 Caller::Identity { credential, .. } => Some(credential),
