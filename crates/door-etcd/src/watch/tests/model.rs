@@ -82,7 +82,7 @@ impl Seen {
         let (start, end) = (&self.request.key[..], &self.request.range_end[..]);
         let inside =
             if end.is_empty() { start == key.as_bytes() } else { start <= key.as_bytes() && key.as_bytes() < end };
-        inside && !(put && !self.request.filters.is_empty())
+        inside && (!put || self.request.filters.is_empty())
     }
 
     /// What it should have been sent up to a revision.
