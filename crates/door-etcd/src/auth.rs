@@ -150,7 +150,7 @@ impl Auth for AuthService {
         let pb::AuthenticateRequest { name, password } = request.into_inner();
         user_named(&name)?;
         let token = self.0.store.authenticate(&name, &password).await.map_err(|refusal| match refusal.kind() {
-            // Nobody is asked who they are, and no namespace is picked: clients of etcd go on without a token.
+            // Nobody is asked who they are, and no namespace is picked: clients of etcd continue without a token.
             _ if refusal.code == ErrorCode::AccessOff => of_refusal(&refusal),
             ErrorKind::Unauthenticated | ErrorKind::NotFound | ErrorKind::Invalid => {
                 with_message(AUTH_FAILED, &refusal)
