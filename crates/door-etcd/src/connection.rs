@@ -79,11 +79,10 @@ where
 }
 
 /// Refuses a request that has no right to be answered, before any of it is read: gRPC and JSON each in their own way.
-pub fn refuse<B>(request: &Request<B>, reason: &str) -> Response<Body> {
-    let status = Status::unauthenticated(reason);
-    let content = request.headers().get(http::header::CONTENT_TYPE);
+pub fn refuse(headers: &http::HeaderMap, status: &Status) -> Response<Body> {
+    let content = headers.get(http::header::CONTENT_TYPE);
     match content.is_some_and(|content| content.as_bytes().starts_with(b"application/grpc")) {
-        true => status.into_http(),
-        false => gateway::refusal(&status),
+        true => status.clone().into_http(),
+        false => gateway::refusal(status),
     }
 }

@@ -5,7 +5,7 @@
 //!   POST /v3/kv/range {…} ─▶ message ─▶ the gRPC method ─▶ message ─▶ {…}            streams: one {"result":…} a line
 //! ```
 //! Always: it knows no method: paths and messages are those of the descriptors (`methods.rs`), and what is done is what gRPC does.
-//! Not here: frames of gRPC (`gateway/frames.rs`).
+//! Not here: frames of gRPC (`gateway/frames.rs`), what pages of other sites may cause (edge-node, as at its JSON door).
 
 mod frames;
 
@@ -15,7 +15,7 @@ use crate::service::{EtcdService, Room};
 use bytes::Bytes;
 use frames::{framed, Frames};
 use futures::StreamExt;
-use http::{header, HeaderMap, Method as Verb, Request, Response, StatusCode};
+use http::{header, Method as Verb, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited, StreamBody};
 use prost::Message;
 use prost_reflect::{DeserializeOptions, DynamicMessage, SerializeOptions};
@@ -28,9 +28,6 @@ const JSON_FACTOR: usize = 3;
 
 /// Answers a request that is no gRPC.
 pub(crate) async fn answer(service: &EtcdService, request: Request<Body>, room: Room) -> Response<Body> {
-    if let Some(refusal) = foreign(request.headers()) {
-        return refusal;
-    }
     match (request.method(), request.uri().path()) {
         (&Verb::GET, "/health") => Ok(health(service).await),
         (&Verb::GET, "/version") => {
@@ -44,15 +41,6 @@ pub(crate) async fn answer(service: &EtcdService, request: Request<Body>, room: 
         },
     }
     .unwrap_or_else(|status| refusal(&status))
-}
-
-/// A page of another site may have caused it: who browses is not to write here.
-fn foreign(headers: &HeaderMap) -> Option<Response<Body>> {
-    let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-    let origin = text(header::ORIGIN)?;
-    let own = origin.split_once("://").map(|(_, host)| host) == text(header::HOST);
-    let message = "hive: a page of another site may have caused this request; send it from a program";
-    (!own).then(|| problem_of(StatusCode::FORBIDDEN, Code::PermissionDenied, message))
 }
 
 async fn health(service: &EtcdService) -> Response<Body> {

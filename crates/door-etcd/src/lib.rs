@@ -34,3 +34,4 @@ pub use limits::Limits;
 pub use metrics::Metrics;
 pub use service::{counted_service, service, EtcdService};
 pub use tonic::body::Body;
+pub use tonic::Status;

@@ -70,9 +70,7 @@ pub trait Store: Send + Sync + 'static {
     async fn members(&self, session: &Session) -> Result<(Vec<Member>, Place), Refusal>;
 
     /// Whether the node answers requests of this door: refused where it does not, with what is missing. For `/health`, which anybody may ask.
-    async fn healthy(&self) -> Result<(), Refusal> {
-        Ok(())
-    }
+    async fn healthy(&self) -> Result<(), Refusal>;
 
     /// Unix time now, in milliseconds: for leases' numbers and the times of progress reports.
     fn unix_ms(&self) -> u64;

@@ -158,6 +158,10 @@ impl Store for MemoryStore {
         lock(&self.users).call(call)
     }
 
+    async fn healthy(&self) -> Result<(), Refusal> {
+        Ok(())
+    }
+
     async fn members(&self, _session: &Session) -> Result<(Vec<Member>, Place), Refusal> {
         self.begin()?;
         let member = |id: u64| Member {

@@ -11,6 +11,7 @@
 //! held is given back by being dropped.
 //! Not here: what is answered, the peers' port (it shares handshakes out by `shares` too).
 
+pub mod accept;
 mod bytes;
 mod connections;
 mod entrance;

@@ -19,7 +19,7 @@
 #[cfg(feature = "engine-object")]
 pub mod attached;
 mod body;
-mod browser;
+pub(crate) mod browser;
 mod lines;
 mod routes;
 pub(crate) mod secrets;
@@ -28,7 +28,9 @@ pub use browser::Hosts;
 
 use crate::access::AccessHub;
 use crate::ca::CertificateName;
-use crate::clients::{ClientStream, Connection, DoorStream, Entrance, Guest, Head, Place, Room, OPERATORS_PATIENCE};
+use crate::clients::{
+    accept, ClientStream, Connection, DoorStream, Entrance, Guest, Head, Place, Room, OPERATORS_PATIENCE,
+};
 use crate::lane::door::LaneDoor;
 use crate::lane::LaneReport;
 use crate::quiet::Quiet;
@@ -120,22 +122,7 @@ impl HttpDoor {
     /// Accepts until draining begins.
     pub async fn run(self: Rc<Self>, listener: TcpListener, draining: watch::Receiver<bool>) {
         let mut stop = draining.clone();
-        loop {
-            let accepted = tokio::select! {
-                biased;
-                _ = stop.wait_for(|stop| *stop) => return,
-                accepted = listener.accept() => accepted,
-            };
-            let (stream, peer) = match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    if let Some(left_out) = self.state.quiet.allow() {
-                        tracing::warn!(%error, left_out, "accepting clients' connections failed");
-                    }
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                    continue;
-                }
-            };
+        while let Some((stream, peer)) = accept::next(&listener, &mut stop, "http", &self.state.quiet).await {
             let Some(standing) = self.let_in(peer.ip()) else {
                 if self.entrance.speaks_plain_text() {
                     let _ = stream.try_write(BUSY);

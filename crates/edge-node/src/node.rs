@@ -342,6 +342,7 @@ impl NodeHandle {
                 limits: shared.http_limits.clone(),
                 tls: shared.certificates.clients.clone(),
                 certificate_required: shared.config.tls.as_ref().is_some_and(|tls| tls.requires_certificates()),
+                hosts: shared.hosts(),
                 room: shared.room.clone(),
                 opened: opened.clone(),
             };

@@ -18,7 +18,7 @@ pub mod thread;
 pub use metadata::NodeMetadata;
 
 use crate::access::AccessHub;
-use crate::clients::{BodyLimit, ClientStream, Entrance, Guest, Head, Room};
+use crate::clients::{accept, BodyLimit, ClientStream, Entrance, Guest, Head, Room};
 use crate::config::{S3Config, S3Data};
 use crate::http::{certificate_ends, HttpLimits};
 use crate::quiet::Quiet;
@@ -34,10 +34,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+/// What log lines call it.
+const DOOR: &str = "s3";
 /// Threads one S3 thread may have waiting for a disk.
 pub const BLOCKING_THREADS_MAX: usize = 16;
 /// Header lines a request may have: user metadata alone may be dozens.
@@ -47,8 +48,6 @@ const HEAD_BYTES_MAX: usize = 96 << 10;
 /// What one body counts for at most while it comes: what the gateway keeps of a small object or of a form's fields, and what hyper
 /// has read beyond.
 const BODY_COUNTED_BYTES: usize = (64 << 10) + HEAD_BYTES_MAX;
-/// The pause after the listener itself failed (out of descriptors).
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// The answer to a connection over the limit.
 const BUSY: &[u8] = b"HTTP/1.1 503 Slow Down\r\ncontent-length: 0\r\nretry-after: 1\r\nconnection: close\r\n\r\n";
 
@@ -162,27 +161,9 @@ impl S3Door {
     /// Accepts until draining begins.
     pub async fn run(self: Rc<Self>, listener: TcpListener, draining: watch::Receiver<bool>) {
         let mut stop = draining.clone();
-        loop {
-            let accepted = tokio::select! {
-                biased;
-                _ = stop.wait_for(|stop| *stop) => return,
-                accepted = listener.accept() => accepted,
-            };
-            let (stream, peer) = match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    if let Some(left_out) = self.quiet.allow() {
-                        tracing::warn!(%error, left_out, "accepting S3 clients' connections failed");
-                    }
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                    continue;
-                }
-            };
+        while let Some((stream, peer)) = accept::next(&listener, &mut stop, DOOR, &self.quiet).await {
             let Some(connection) = self.room.s3.admit(peer.ip()) else {
-                if let Some(left_out) = self.quiet.allow() {
-                    let (limit, from) = (self.room.s3.max(), peer.ip());
-                    tracing::warn!(limit, %from, left_out, "more connections than limits.connections_max, or more from one address than three quarters of it; an S3 client was turned away");
-                }
+                accept::turned_away(&self.room.s3, peer.ip(), DOOR, &self.quiet);
                 if self.entrance.speaks_plain_text() {
                     let _ = stream.try_write(BUSY);
                 }

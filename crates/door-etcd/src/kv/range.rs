@@ -21,7 +21,7 @@ use tonic::{Code, Status};
 /// The stream of `RangeStream`.
 pub type Stream = Pin<Box<dyn futures::Stream<Item = Result<pb::RangeStreamResponse, Status>> + Send>>;
 
-/// How often a range of the newest begins anew because a compaction overtook it.
+/// How often a range of the newest begins again because a compaction overtook it.
 const OVERTAKEN_MAX: usize = 4;
 /// Pages of one answer. Each brings rows or counts 20,000 keys.
 const PAGES_MAX: usize = 50_000;

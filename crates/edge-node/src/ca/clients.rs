@@ -223,7 +223,7 @@ pub fn revoke(directory: &Path, what: &Revoke) -> Result<Revocation, CaError> {
     };
     if !before {
         if known.entries.len() >= REVOKED_MAX {
-            let remedy = "make a new authority (`hive ca rotate`) and issue anew; the earlier one's list goes with it";
+            let remedy = "make a new authority (`hive ca rotate`) and issue certificates again; the earlier one's list goes with it";
             return Err(CaError::Invalid { what: "list", value: format!("{REVOKED_MAX} certificates long"), remedy });
         }
         known.entries.push(RevokedCertParams {

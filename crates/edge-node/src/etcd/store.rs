@@ -211,6 +211,12 @@ impl Store for NodeStore {
         Ok((members, place))
     }
 
+    /// As etcd's: whether the listener's namespace answers a linearizable read through this node.
+    async fn healthy(&self) -> Result<(), Refusal> {
+        let session = Session { caller: Caller::Node, namespace: self.namespace.clone() };
+        self.ask(&session, Query::Describe, ReadConsistency::Strong).await.map(drop)
+    }
+
     fn unix_ms(&self) -> u64 {
         unix_ms()
     }

@@ -4,14 +4,18 @@
 //! [`STREAMS_MAX`] requests under way, and one that answers no ping is cut off.
 
 use super::{compaction, NodeStore};
-use crate::clients::{ClientStream, Entrance, Guest, Head, Room};
+use crate::clients::{accept, ClientStream, Entrance, Guest, Head, Room};
 use crate::config::EtcdConfig;
-use crate::http::{certificate_ends, HttpLimits};
+use crate::http::browser::{self, Asked};
+use crate::http::{certificate_ends, Hosts, HttpLimits};
 use crate::quiet::Quiet;
 use crate::tls::Doors;
-use door_etcd::{CertificateUser, Connection, EtcdService};
+use door_etcd::{CertificateUser, Connection, EtcdService, Status};
+use door_http::HttpError;
 use hyper::body::Incoming;
+use hyper::http::request::Parts;
 use hyper::service::service_fn;
+use hyper::Version;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use std::convert::Infallible;
@@ -23,6 +27,8 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::LocalSet;
 
+/// What log lines call it.
+const DOOR: &str = "etcd";
 /// Requests that one connection may have under way, watches' streams among them.
 const STREAMS_MAX: u32 = 1_000;
 /// What one request may send before it is taken, and all of a connection.
@@ -35,8 +41,6 @@ const PING_EVERY: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long streams that do not end by themselves (watches) keep a connection that is being closed.
 const DRAIN_MAX: Duration = Duration::from_secs(3);
-/// The pause after a listener itself failed (out of descriptors).
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Threads that may wait for a disk: none does.
 const BLOCKING_THREADS_MAX: usize = 1;
 
@@ -51,6 +55,8 @@ pub struct EtcdPlan {
     pub limits: HttpLimits,
     pub tls: Option<Arc<Doors>>,
     pub certificate_required: bool,
+    /// The names browsers may know this node by.
+    pub hosts: Hosts,
     pub room: Room,
     /// Told once: this thread serves, or why it cannot.
     pub opened: std::sync::mpsc::Sender<Result<(), String>>,
@@ -80,14 +86,16 @@ async fn serve(plan: EtcdPlan, mut stop: watch::Receiver<bool>, drain: watch::Re
     if let (0, Some(how)) = (plan.index, plan.config.auto_compaction) {
         tokio::task::spawn_local(compaction::run(plan.store, how, stop.clone()));
     }
+    let hosts = Rc::new(plan.hosts);
     for (service, listener) in plan.listeners {
         let listener = tokio::net::TcpListener::from_std(listener).map_err(|error| error.to_string())?;
-        let entrance = Entrance::new("etcd", plan.tls.clone(), plan.config.proxies.clone(), super::no_tls);
+        let entrance = Entrance::new(DOOR, plan.tls.clone(), plan.config.proxies.clone(), super::no_tls);
         let door = EtcdDoor {
             service,
             limits: plan.limits.clone(),
             entrance: entrance.with_http2(),
             certificate_required: plan.certificate_required,
+            hosts: hosts.clone(),
             room: plan.room.clone(),
             quiet: Quiet::default(),
         };
@@ -104,6 +112,7 @@ struct EtcdDoor {
     limits: HttpLimits,
     entrance: Entrance,
     certificate_required: bool,
+    hosts: Rc<Hosts>,
     room: Room,
     quiet: Quiet,
 }
@@ -122,27 +131,9 @@ impl EtcdDoor {
     /// Accepts until draining begins.
     async fn run(self: Rc<Self>, listener: tokio::net::TcpListener, draining: watch::Receiver<bool>) {
         let mut stop = draining.clone();
-        loop {
-            let accepted = tokio::select! {
-                biased;
-                _ = stop.wait_for(|stop| *stop) => return,
-                accepted = listener.accept() => accepted,
-            };
-            let (stream, peer) = match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    if let Some(left_out) = self.quiet.allow() {
-                        tracing::warn!(%error, left_out, "accepting etcd clients' connections failed");
-                    }
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                    continue;
-                }
-            };
+        while let Some((stream, peer)) = accept::next(&listener, &mut stop, DOOR, &self.quiet).await {
             let Some(connection) = self.room.etcd.admit(peer.ip()) else {
-                if let Some(left_out) = self.quiet.allow() {
-                    let (limit, from) = (self.room.etcd.max(), peer.ip());
-                    tracing::warn!(limit, %from, left_out, "more connections than limits.connections_max, or more from one address than three quarters of it; an etcd client was turned away");
-                }
+                accept::turned_away(&self.room.etcd, peer.ip(), DOOR, &self.quiet);
                 continue;
             };
             let (own, draining) = (self.clone(), draining.clone());
@@ -160,12 +151,13 @@ impl EtcdDoor {
         // Bounded by the windows above, not by the head of the one request that HTTP/1.1 has.
         head.begin();
         let stream = ClientStream::new(stream, self.limits.body_timeout, head);
-        let user: Option<Arc<str>> = shown.name().map(|name| Arc::from(name.user()));
-        let refusal: Option<Arc<str>> = shown.refusal(self.certificate_required).map(Arc::from);
+        let user = shown.name().map(|name| name.user().to_owned());
+        let client = Rc::new(Client { user, refusal: shown.refusal(self.certificate_required) });
+        let hosts = self.hosts.clone();
         let connection = Connection::new(&self.service);
         let service = service_fn(move |request: hyper::Request<Incoming>| {
-            let (connection, user, refusal) = (connection.clone(), user.clone(), refusal.clone());
-            async move { Ok::<_, Infallible>(answer(&connection, request, user, refusal).await) }
+            let (connection, client, hosts) = (connection.clone(), client.clone(), hosts.clone());
+            async move { Ok::<_, Infallible>(answer(&connection, request, &client, &hosts).await) }
         });
         let mut builder = auto::Builder::new(OnThisThread);
         builder
@@ -196,19 +188,83 @@ impl EtcdDoor {
     }
 }
 
-/// What a request is answered. `user`: whose certificate the client has shown; `refusal`: what TLS says against it.
+/// What a connection has shown of its client.
+struct Client {
+    /// The user whose certificate it has shown.
+    user: Option<String>,
+    /// What TLS says against its requests.
+    refusal: Option<String>,
+}
+
+/// What a request is answered.
 async fn answer(
     connection: &Connection,
-    mut request: hyper::Request<Incoming>,
-    user: Option<Arc<str>>,
-    refusal: Option<Arc<str>>,
+    request: hyper::Request<Incoming>,
+    client: &Client,
+    hosts: &Hosts,
 ) -> hyper::Response<door_etcd::Body> {
-    // Whether the node lives is everybody's to ask.
-    if let Some(reason) = refusal.filter(|_| request.uri().path() != "/health") {
-        return door_etcd::refuse(&request, &reason);
+    let (mut head, body) = request.into_parts();
+    if let Err(status) = may_ask(&head, client, hosts) {
+        return door_etcd::refuse(&head.headers, &status);
     }
-    if let Some(user) = user {
-        request.extensions_mut().insert(CertificateUser(user.to_string()));
+    if let Some(user) = &client.user {
+        head.extensions.insert(CertificateUser(user.clone()));
     }
-    connection.answer(request).await
+    connection.answer(hyper::Request::from_parts(head, body)).await
+}
+
+/// Whether the node lives is everybody's to ask. What a browser sends comes by HTTP/1.1 unless the address is https, and is looked at
+/// as at the JSON door; over TLS a page of another name meets a certificate that has not its name.
+fn may_ask(head: &Parts, client: &Client, hosts: &Hosts) -> Result<(), Status> {
+    let asked = if head.uri.path() == "/health" { Asked::Life } else { Asked::Data };
+    if asked == Asked::Life {
+        return Ok(());
+    }
+    if let Some(reason) = &client.refusal {
+        return Err(Status::unauthenticated(reason));
+    }
+    if head.version < Version::HTTP_2 {
+        let message = |error: HttpError| Status::permission_denied(format!("hive: {}", error.refusal.message));
+        browser::check(head, asked, hosts).map_err(message)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(version: Version, path: &str, headers: &[(&str, &str)]) -> Parts {
+        let mut request = hyper::Request::post(path).version(version);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn pages_of_other_sites_are_refused() {
+        let (client, hosts) = (Client { user: None, refusal: None }, Hosts::new(["etcd.internal:2379"]));
+        let asked = |version, path: &str, headers: &[(&str, &str)]| {
+            may_ask(&head(version, path, headers), &client, &hosts).map_err(|status| status.code() as i32)
+        };
+        let (old, new) = (Version::HTTP_11, Version::HTTP_2);
+        let range = "/v3/kv/range";
+        assert_eq!(asked(old, range, &[("host", "127.0.0.1:7301")]), Ok(()));
+        assert_eq!(asked(old, range, &[("host", "etcd.internal:2379")]), Ok(()));
+        assert_eq!(asked(old, range, &[("host", "rebound.example:7301")]), Err(7));
+        assert_eq!(asked(old, range, &[("host", "127.0.0.1:7301"), ("origin", "http://evil.example")]), Err(7));
+        assert_eq!(asked(old, range, &[("host", "127.0.0.1:7301"), ("sec-fetch-site", "cross-site")]), Err(7));
+        assert_eq!(asked(old, "/health", &[("host", "balancer.example")]), Ok(()));
+        // gRPC clients name the node as they like.
+        assert_eq!(asked(new, "/etcdserverpb.KV/Range", &[("host", "any.example")]), Ok(()));
+    }
+
+    #[test]
+    fn who_has_shown_no_certificate_is_told_so() {
+        let client = Client { user: None, refusal: Some("show one".into()) };
+        let refused = may_ask(&head(Version::HTTP_2, "/etcdserverpb.KV/Range", &[]), &client, &Hosts::default());
+        assert_eq!(refused.unwrap_err().code() as i32, 16);
+        assert!(may_ask(&head(Version::HTTP_2, "/health", &[]), &client, &Hosts::default()).is_ok());
+    }
 }

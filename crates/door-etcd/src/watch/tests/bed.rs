@@ -114,6 +114,10 @@ impl Store for Faulty {
         self.inner.access(session, call).await
     }
 
+    async fn healthy(&self) -> Result<(), Refusal> {
+        Ok(())
+    }
+
     async fn members(&self, session: &Session) -> Result<(Vec<Member>, Place), Refusal> {
         self.inner.members(session).await
     }
