@@ -13,6 +13,8 @@ pub struct AccessState {
     pub directory: Arc<Directory>,
     /// What a sync has found: the newest copy, to be kept by the host. It may be the one that is there.
     pub found: Option<Arc<Directory>>,
+    /// Rows changed while a sync read others: what it found is complete up to its epoch, and has rows of later ones.
+    pub overtaken: bool,
     /// A look has found that the head is not this copy's.
     pub behind: bool,
     /// A plan waits for a newer copy.

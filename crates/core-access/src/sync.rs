@@ -1,8 +1,9 @@
 //! Brings the node's copy up to date.
 //!
 //! Always: what is found is complete up to its epoch: the head is read first, and every row that changed up to it after
-//! (`tests::a_copy_catches_up`). A row that changed while others were read is newer than that epoch, and what is decided by it would
-//! not hold at its own epoch: the sync continues from what it has, [`ROUNDS_MAX`] times at most (`tests::a_copy_is_no_older_than_its_rows`).
+//! (`tests::a_copy_catches_up`). A row that changed while others were read may be newer than that epoch, and what is decided by it
+//! would not hold at the copy's own: the copy counts all the same, for it is newer than the one before, and another sync follows at once
+//! ([`AccessState::overtaken`]; `tests::a_copy_that_rows_overtook_is_followed_by_another`).
 //! Not here: when this runs (core-node).
 
 use crate::family::{AccessState, PlanContext};
@@ -16,9 +17,6 @@ use std::sync::Arc;
 
 /// Changed rows that are read one by one; with more, all rows are read.
 const CHANGES_MAX: usize = 256;
-
-/// How often a sync reads on because rows changed meanwhile. More changes in a row than that are the next sync's.
-const ROUNDS_MAX: u32 = 4;
 
 #[derive(Default)]
 enum Stage {
@@ -43,15 +41,12 @@ pub(crate) struct Sync {
     stage: Stage,
     /// It ends with the head, and only says whether the copy is behind.
     head_only: bool,
-    /// What earlier rounds have found.
-    base: Option<Arc<Directory>>,
-    rounds: u32,
 }
 
 impl Sync {
     /// Reads the head alone.
     pub fn look() -> Sync {
-        Sync { head_only: true, ..Sync::default() }
+        Sync { stage: Stage::Begin, head_only: true }
     }
 
     fn found(context: &mut PlanContext<'_>, directory: Arc<Directory>) -> Step {
@@ -59,24 +54,15 @@ impl Sync {
         answer(ActionResult::Done, None)
     }
 
-    fn own(&self, context: &PlanContext<'_>) -> Arc<Directory> {
-        self.base.as_ref().unwrap_or(&context.state.directory).clone()
-    }
-
-    /// All rows of an epoch are there; ones of later epochs may be, too, without what else changed then.
-    fn read(&mut self, context: &mut PlanContext<'_>, directory: Directory) -> Result<Step, Failure> {
+    /// All rows up to its epoch are there; some may be of later ones.
+    fn read(context: &mut PlanContext<'_>, directory: Directory) -> Step {
         let epoch = directory.epoch();
-        self.rounds += 1;
-        if self.rounds >= ROUNDS_MAX || directory.rows().values().all(|row| row.epoch <= epoch) {
-            return Ok(Self::found(context, Arc::new(directory)));
-        }
-        self.base = Some(Arc::new(directory));
-        self.stage = Stage::Head;
-        Ok(one(store::read_head()?))
+        context.state.overtaken = directory.rows().values().any(|row| row.epoch > epoch);
+        Self::found(context, Arc::new(directory))
     }
 
     fn head(&mut self, context: &mut PlanContext<'_>, found: Option<HeadRow>) -> Result<Step, Failure> {
-        let own = self.own(context);
+        let own = context.state.directory.clone();
         // Without a cluster there is no directory: nobody has ever been let in.
         let head = found.unwrap_or_default().head;
         if head.epoch == own.epoch() {
@@ -114,8 +100,8 @@ impl Sync {
                     return self.all(epoch, BTreeMap::new());
                 }
                 if names.is_empty() {
-                    let own = self.own(context).with(epoch, Vec::new());
-                    return self.read(context, own);
+                    let own = context.state.directory.with(epoch, Vec::new());
+                    return Ok(Self::read(context, own));
                 }
                 let calls = names.iter().map(|name| store::read_row(name)).collect::<Result<_, _>>()?;
                 self.stage = Stage::Rows { epoch, names };
@@ -126,8 +112,8 @@ impl Sync {
                 for (name, answer) in names.into_iter().zip(answers) {
                     changes.extend(store::row(answer)?.map(|row| (name, row)));
                 }
-                let own = self.own(context).with(epoch, changes);
-                self.read(context, own)
+                let own = context.state.directory.with(epoch, changes);
+                Ok(Self::read(context, own))
             }
             Stage::All { epoch, mut rows } => {
                 let (page, more) = store::rows(only(answers))?;
@@ -136,7 +122,7 @@ impl Sync {
                 if more && grew {
                     return self.all(epoch, rows);
                 }
-                self.read(context, Directory::new(epoch, rows))
+                Ok(Self::read(context, Directory::new(epoch, rows)))
             }
         }
     }

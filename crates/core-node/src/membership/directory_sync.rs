@@ -48,6 +48,9 @@ pub struct DirectorySync {
     slow: bool,
     /// Somebody waits for a newer copy than the sync under way may find.
     again: bool,
+    /// The sync under way follows one that rows overtook. Were it overtaken, too, the timer's is next: changes without end make no
+    /// syncs without end.
+    follows: bool,
 }
 
 impl DirectorySync {
@@ -105,6 +108,10 @@ impl DirectorySync {
         let found = runner.access_mut().found.take();
         if let (Some(directory), Ok(_)) = (found, response) {
             turn.effects.list.push(Effect::Directory { directory });
+        }
+        let follows = core::mem::take(&mut self.follows);
+        if core::mem::take(&mut runner.access_mut().overtaken) && response.is_ok() && !follows {
+            (self.again, self.follows) = (true, true);
         }
         if core::mem::take(&mut self.again) {
             self.sync(turn, runner);
