@@ -6,8 +6,9 @@
 
 use super::{Due, World};
 use crate::plan::{FaultKind, Plan};
+use base_types::ClusterId;
 use proof_check::Violation;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A stall is the first for this lane where the last one was so long ago.
 const FORGOTTEN_US: u64 = 40_000_000;
@@ -30,6 +31,8 @@ struct Waits {
 #[derive(Default)]
 pub struct Stalls {
     last: BTreeMap<(usize, usize), Waits>,
+    /// What each lane led in its sleep when its stall began, or was last judged: who is woken has its time from then on.
+    asleep: BTreeMap<(usize, usize), BTreeSet<ClusterId>>,
 }
 
 /// Whether disks that stall, one at a time, are all that happens.
@@ -55,9 +58,17 @@ impl World {
         if !first || !is_write || !judges_stalls(&self.plan) {
             return;
         }
+        self.judge_later(node, lane, life);
+    }
+
+    /// So long after now, two election timeouts and a half.
+    fn judge_later(&mut self, node: usize, lane: usize, life: u64) {
+        let views = self.nodes[node].lanes[lane].machine.iter().flat_map(|machine| machine.views());
+        let asleep = views.filter(|view| view.is_leader && view.quiesced).map(|view| view.cluster).collect();
+        self.stalls.asleep.insert((node, lane), asleep);
         let tuning = &self.plan.tuning;
         let election_us = tuning.tick_ms * tuning.election_ticks as u64 * 1_000;
-        self.schedule(now + election_us * 5 / 2, Due::StallJudged { node, lane, life });
+        self.schedule(self.now + election_us * 5 / 2, Due::StallJudged { node, lane, life });
     }
 
     /// Whether a write of a node is, or was until just now, under way for so long that its log may count as failed.
@@ -67,15 +78,18 @@ impl World {
         waits.any(|waits| waits.life == life && self.now.min(waits.ends) - waits.begun >= FAILED_US)
     }
 
-    /// So long after: it leads nothing that others could lead.
+    /// So long after: it leads nothing that others could lead. A leader that slept is judged so long after it was woken, or later
+    /// (lane seed 346: one was woken 30 ms before its node was judged).
     pub(super) fn judge_stall(&mut self, node: usize, lane: usize, life: u64) {
         if !self.is_alive(node, life) || self.nodes[node].stalled_until <= self.now {
             return;
         }
         let Some(machine) = self.nodes[node].lanes[lane].machine.as_ref() else { return };
         let views = machine.views().into_iter();
-        let led = views.filter(|view| view.is_leader && !view.quiesced && view.members.len() >= 3);
-        let led: Vec<_> = led.map(|view| (view.cluster, view.term, view.name)).collect();
+        let slept = self.stalls.asleep.remove(&(node, lane)).unwrap_or_default();
+        let led = views.filter(|view| view.is_leader && view.members.len() >= 3);
+        let (judged, later): (Vec<_>, Vec<_>) = led.partition(|view| !view.quiesced && !slept.contains(&view.cluster));
+        let led: Vec<_> = judged.into_iter().map(|view| (view.cluster, view.term, view.name)).collect();
         self.probe("stall_judged");
         let machines = || self.nodes.iter().flat_map(|node| &node.lanes).filter_map(|lane| lane.machine.as_ref());
         let glances: Vec<_> = machines().flat_map(|machine| machine.glances()).collect();
@@ -88,6 +102,9 @@ impl World {
                 );
                 self.violate(Violation::new("stall", message, vec![]));
             }
+        }
+        if !later.is_empty() {
+            self.judge_later(node, lane, life);
         }
     }
 }
