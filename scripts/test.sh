@@ -16,5 +16,7 @@ HIVE="${CARGO_TARGET_DIR:-$PWD/target}/debug/hive" scripts/secure-world.sh
 HIVE="${CARGO_TARGET_DIR:-$PWD/target}/debug/hive" scripts/oidc.sh
 # The S3 gateway driven by real clients: in a world of five nodes.
 HIVE="${CARGO_TARGET_DIR:-$PWD/target}/debug/hive" scripts/s3-clients.sh
+# The etcd door driven by etcdctl, etcd's Go client and two Python clients, with a leader killed meanwhile.
+HIVE="${CARGO_TARGET_DIR:-$PWD/target}/debug/hive" scripts/etcd-clients.sh
 # Client ports that speak TLS, asked by curl, hive, boto3 and aws.
 HIVE="${CARGO_TARGET_DIR:-$PWD/target}/debug/hive" scripts/tls.sh

@@ -12,6 +12,8 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.error
+import urllib.request
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import world as worlds  # noqa: E402
@@ -201,6 +203,35 @@ def namespaces(here):
     check(here.etcdctl(*there, "put", "only-here", "x", node=1) == "OK\n")
     check(here.etcdctl(*there, "get", "only-here", "--print-value-only", node=2) == "x\n")
     check(here.etcdctl("get", "only-here", node=1) == "")
+
+
+@case("JSON and etcdctl: the same keys, KvWatch hears both")
+def mixed_doors(here):
+    begin = here.world.act(action="KvDescribe", keyspace="etcd")["stamp"]
+    body = json.dumps({"action": "KvWatch", "keyspace": "etcd", "prefix": "mixed/", "since": str(begin)}).encode()
+    request = urllib.request.Request(here.world.ready["nodes"][1]["http"], data=body)
+    with urllib.request.urlopen(request, timeout=CALL_TIMEOUT_S) as stream:
+        check(stream.headers["content-type"] == "application/x-ndjson", stream.headers)
+        here.etcdctl("put", "mixed/a", "by etcd", node=2)
+        check(here.world.act(action="KvGet", keyspace="etcd", key="mixed/a")["value"] == "by etcd")
+        here.world.act(action="KvPut", keyspace="etcd", key="mixed/a", value="by JSON")
+        check(here.etcdctl("get", "mixed/a", "--print-value-only", node=1) == "by JSON\n")
+        here.etcdctl("del", "mixed/a", node=0)
+        lines = [json.loads(stream.readline()) for _ in range(3)]
+    stamps = [int(line["at"].split(".")[0]) for line in lines]
+    check(stamps == sorted(stamps) and stamps[0] > begin, lines)
+    check([line.get("value") for line in lines] == ["by etcd", "by JSON", None] and lines[2]["deleted"], lines)
+    # From the position of the first line on: nothing twice, nothing left out.
+    body = json.dumps({"action": "KvWatch", "keyspace": "etcd", "prefix": "mixed/", "since": lines[0]["at"]}).encode()
+    request = urllib.request.Request(here.world.ready["nodes"][0]["http"], data=body)
+    with urllib.request.urlopen(request, timeout=CALL_TIMEOUT_S) as stream:
+        check([json.loads(stream.readline()) for _ in range(2)] == lines[1:])
+    page = urllib.request.Request(here.world.endpoints[0] + "/v3/kv/range", data=b'{"key":"YQ=="}', headers={"Origin": "http://evil.example"})
+    try:
+        urllib.request.urlopen(page, timeout=CALL_TIMEOUT_S)
+        raise AssertionError("a page of another site was answered")
+    except urllib.error.HTTPError as refused:
+        check(refused.code == 403, refused.code)
 
 
 @case("etcd3gw: JSON gateway", only_if="python3gw")
