@@ -36,6 +36,16 @@ def check(holds, message):
         fail(message)
 
 
+def arguments_of(process):
+    """As any user of the machine can read them. They are empty for a moment after the program has begun."""
+    with open(f"/proc/{process.pid}/cmdline", "rb") as shown:
+        while process.poll() is None:
+            shown.seek(0)
+            if text := shown.read():
+                return text
+    return b""
+
+
 class World:
     def __init__(self, home, *options):
         self.home = home
@@ -72,8 +82,7 @@ class World:
             env["HIVE_TOKEN_FILE"] = token
         env.update(environment or {})
         process = subprocess.Popen([HIVE, *arguments], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        with open(f"/proc/{process.pid}/cmdline", "rb") as shown:
-            self.arguments.append(shown.read())
+        self.arguments.append(arguments_of(process))
         try:
             out, err = process.communicate(timeout=60)
         except subprocess.TimeoutExpired:
