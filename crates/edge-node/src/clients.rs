@@ -4,6 +4,7 @@
 //! a connection ─▶ its door's room (Connections) ─full─▶ JSON door: the operators' reserve (Reserve) ─full─▶ 503
 //! its client   ─▶ Entrance: a proxy's header, TLS (handshakes are shared out by address)
 //! its bytes    ─▶ ClientStream: unfinished heads count against Bytes, slow readers are let go
+//! its answers  ─▶ Gather (etcd): one write a turn
 //! its body     ─▶ BodyLimit (S3: slow senders are let go), or read whole (JSON: counts against Bytes while unfinished)
 //! ```
 //!
@@ -15,6 +16,7 @@ pub mod accept;
 mod bytes;
 mod connections;
 mod entrance;
+pub mod gather;
 pub mod handshakes;
 pub mod open_files;
 mod pace;

@@ -2,18 +2,21 @@
 //!
 //! ```text
 //!   hive-s3-i, hive-etcd-i: Cores::ask ─letter─▶ a core's thread: carry ─▶ LaneDoor::ask ─▶ the answer
+//!         ▲ each to who waits ─── Answers of the thread ◀── all of a core's turn, one wake ───┘
 //! ```
 //! Always: requests under way are bounded ([`CALLS_MAX`]), and those that wait for one core's thread ([`LETTERS_WAITING_MAX`]); every
-//! request has a deadline, so every one ends; one whose client went away is cancelled at the core.
+//! request has a deadline, so every one ends; one whose client went away is cancelled at the core. Answers that wait are of requests under way,
+//! so they are as bounded.
 //! Not here: retries (the core routes until the deadline).
 
 use crate::lane::door::LaneDoor;
 use base_types::action::{Request, Response};
 use base_types::{ErrorCode, Refusal};
+use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Arc;
-use tokio::sync::{mpsc, oneshot, OwnedSemaphorePermit, Semaphore};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{mpsc, oneshot, Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Requests that may be under way at a time, over all cores and doors.
 pub const CALLS_MAX: usize = 8192;
@@ -24,8 +27,58 @@ pub const LETTERS_WAITING_MAX: usize = 1024;
 pub struct Letter {
     request: Request,
     answer: oneshot::Sender<Response>,
+    /// Where the answer goes, if its thread gathers answers.
+    answers: Option<Arc<Answers>>,
     /// Its place among [`CALLS_MAX`].
     _place: OwnedSemaphorePermit,
+}
+
+/// Answers on their way back to a thread. Without it each answer would wake its thread for itself, and tokio would run what it wakes
+/// one by one: an answer, the connection's write, the next answer.
+#[derive(Default)]
+struct Answers {
+    came: Mutex<Vec<(oneshot::Sender<Response>, Response)>>,
+    bell: Notify,
+}
+
+impl Answers {
+    fn put(&self, to: oneshot::Sender<Response>, response: Response) {
+        let mut came = self.came();
+        came.push((to, response));
+        if came.len() == 1 {
+            self.bell.notify_one();
+        }
+    }
+
+    fn came(&self) -> MutexGuard<'_, Vec<(oneshot::Sender<Response>, Response)>> {
+        self.came.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn give(self: Arc<Self>) {
+        loop {
+            self.bell.notified().await;
+            let came = std::mem::take(&mut *self.came());
+            for (to, response) in came {
+                // Who waited may be gone.
+                let _ = to.send(response);
+            }
+        }
+    }
+}
+
+thread_local! {
+    static ANSWERS: OnceCell<Arc<Answers>> = const { OnceCell::new() };
+}
+
+/// From now on answers to what this thread asks come all together. It has a `LocalSet`, on which its work runs to the thread's end.
+pub fn gather_answers() {
+    ANSWERS.with(|answers| {
+        answers.get_or_init(|| {
+            let answers = Arc::<Answers>::default();
+            tokio::task::spawn_local(answers.clone().give());
+            answers
+        });
+    });
 }
 
 /// There are too many requests: this one was not begun.
@@ -56,7 +109,8 @@ impl Cores {
     pub async fn ask(&self, request: Request, write: bool) -> Result<Response, Busy> {
         let place = self.places.clone().try_acquire_owned().map_err(|_| Busy)?;
         let (answer, answered) = oneshot::channel();
-        let letter = Letter { request, answer, _place: place };
+        let answers = ANSWERS.with(|answers| answers.get().cloned());
+        let letter = Letter { request, answer, answers, _place: place };
         let core = self.next.fetch_add(1, Ordering::Relaxed) % self.senders.len();
         let stopping = || Refusal::new(ErrorCode::ShuttingDown, "this node is stopping; ask another");
         match self.senders[core].try_send(letter) {
@@ -82,14 +136,17 @@ pub async fn carry(mut letters: mpsc::Receiver<Letter>, doors: Vec<Rc<LaneDoor>>
     while let Some(letter) = letters.recv().await {
         let Some(door) = turn.next().cloned() else { return };
         tokio::task::spawn_local(async move {
-            let Letter { request, mut answer, _place } = letter;
+            let Letter { request, mut answer, answers, _place } = letter;
             let response = tokio::select! {
                 biased;
                 // Nobody waits any more: dropping the question lets the core know.
                 () = answer.closed() => return,
                 response = door.ask(request) => response,
             };
-            let _ = answer.send(response);
+            match answers {
+                Some(answers) => answers.put(answer, response),
+                None => drop(answer.send(response)),
+            }
         });
     }
 }

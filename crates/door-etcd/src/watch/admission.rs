@@ -52,9 +52,9 @@ pub(super) async fn admit(hubs: Arc<Hubs>, hub: Arc<Hub>, session: Session, aske
     }
 }
 
-async fn look(hubs: &Hubs, hub: &Hub, session: &Session, asked: &Asked) -> Result<(Info, Place), Refusal> {
+async fn look(hubs: &Hubs, hub: &Arc<Hub>, session: &Session, asked: &Asked) -> Result<(Info, Place), Refusal> {
     check(hubs, session, &asked.wanted.span).await?;
-    match hub.describe(ReadConsistency::Strong).await {
+    match hub.now().await {
         Ok(found) => Ok(found),
         Err(_) => hub.describe(ReadConsistency::Eventual).await,
     }

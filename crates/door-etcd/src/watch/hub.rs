@@ -19,6 +19,7 @@ use crate::store::{Place, Session};
 use base_types::access::Caller;
 use base_types::versioned::{Info, Query, Reply};
 use base_types::{ErrorCode, ReadConsistency, Refusal};
+use futures::future::{BoxFuture, FutureExt as _, Shared};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::{watch, Notify, Semaphore};
@@ -39,7 +40,14 @@ pub(crate) struct Hub {
     pub(super) before_wanted: Notify,
     /// Reads of watchers that catch up, of all namespaces.
     pub(super) catch_ups: Arc<Semaphore>,
+    /// The next read of "now", which has not begun.
+    next_now: Mutex<Option<Now>>,
+    /// One such read is under way at a time; meanwhile others gather for the next.
+    now_turn: Semaphore,
 }
+
+/// A strong read of the namespace's state that several wait for; `None`: its task ended early, with the node.
+type Now = Shared<BoxFuture<'static, Option<Result<(Info, Place), Refusal>>>>;
 
 struct State {
     board: Board,
@@ -70,7 +78,9 @@ impl Hub {
         let node = Session { caller: Caller::Node, namespace: namespace.to_string() };
         let state = Mutex::new(State { board, place: Place::default(), follower: None });
         let (position, leader) = (watch::Sender::new(0), watch::Sender::new(true));
-        Hub { door, node, settings, state, position, leader, before_wanted: Notify::new(), catch_ups }
+        let before_wanted = Notify::new();
+        let (next_now, now_turn) = (Mutex::default(), Semaphore::new(1));
+        Hub { door, node, settings, state, position, leader, before_wanted, catch_ups, next_now, now_turn }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -171,6 +181,29 @@ impl Hub {
 
     pub(super) fn note_place(&self, place: Place) {
         self.state().place = place;
+    }
+
+    /// The state of the namespace at its leader, by a read that begins after this was called. Those who ask meanwhile share the
+    /// next read, so thousands of new watches cost the leader a few reads.
+    pub(super) async fn now(self: &Arc<Self>) -> Result<(Info, Place), Refusal> {
+        let read = self.next_now().get_or_insert_with(|| self.read_now()).clone();
+        read.await.unwrap_or_else(|| Err(Refusal::new(ErrorCode::ShuttingDown, "this node is stopping; ask another")))
+    }
+
+    fn next_now(&self) -> MutexGuard<'_, Option<Now>> {
+        self.next_now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A task of its own, so that none of those who wait can hold up the others.
+    fn read_now(self: &Arc<Self>) -> Now {
+        let hub = self.clone();
+        let read = tokio::spawn(async move {
+            let _turn = hub.now_turn.acquire().await;
+            // From here on it may be too old for those who come.
+            hub.next_now().take();
+            hub.describe(ReadConsistency::Strong).await
+        });
+        read.map(Result::ok).boxed().shared()
     }
 
     /// The state of the namespace, as the node reads it.

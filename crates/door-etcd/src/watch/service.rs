@@ -12,7 +12,8 @@ use crate::store::Session;
 use futures::stream::Stream;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{ready, Context, Poll};
+use std::vec;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tonic::{Request, Response, Status, Streaming};
@@ -27,7 +28,9 @@ pub struct WatchService {
 
 /// The messages of a stream. Dropped, it ends its watches.
 pub struct Watching {
-    messages: mpsc::Receiver<Result<WatchResponse, Status>>,
+    messages: mpsc::Receiver<Result<Vec<WatchResponse>, Status>>,
+    /// What was received and not given yet.
+    ready: vec::IntoIter<WatchResponse>,
     task: AbortHandle,
 }
 
@@ -41,7 +44,16 @@ impl Stream for Watching {
     type Item = Result<WatchResponse, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.messages.poll_recv(context)
+        loop {
+            if let Some(message) = self.ready.next() {
+                return Poll::Ready(Some(Ok(message)));
+            }
+            match ready!(self.messages.poll_recv(context)) {
+                Some(Ok(messages)) => self.ready = messages.into_iter(),
+                Some(Err(status)) => return Poll::Ready(Some(Err(status))),
+                None => return Poll::Ready(None),
+            }
+        }
     }
 }
 
@@ -62,7 +74,7 @@ impl WatchService {
         R: Stream<Item = Result<WatchRequest, Status>> + Send + Unpin + 'static,
     {
         let room = self.hubs.streams.clone().try_acquire_owned().map_err(|_| Status::from(TOO_MANY_REQUESTS))?;
-        // One message waits, so that a client that takes nothing holds little.
+        // One handful waits (`stream::HANDFUL_BYTES`), so that a client that takes nothing holds little.
         let (out, messages) = mpsc::channel(1);
         let hub = self.hubs.of(session.as_ref().map_or("", |session| &session.namespace));
         let stream = WatchStream::new(self.hubs.clone(), hub, session, out);
@@ -70,7 +82,7 @@ impl WatchService {
             stream.run(requests, require_leader).await;
             drop(room);
         });
-        Ok(Watching { messages, task: task.abort_handle() })
+        Ok(Watching { messages, ready: Vec::new().into_iter(), task: task.abort_handle() })
     }
 }
 

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   requests ─▶ admit (permission, where is now) ─▶ created ┐
-//!   mailbox ─ take ─▶ batch, or behind ─▶ catch up ─▶ batch ┼─▶ one message at a time, when the client has room
+//!   mailbox ─ take ─▶ batch, or behind ─▶ catch up ─▶ batch ┼─▶ a handful of messages, when the client has room
 //!   progress: asked for, or by the clock ───────────────────┘
 //! ```
-//! Always: a watch's `created` goes before its events, and its events before a progress message that covers them. A message is made
-//! when the client takes one, so a client that takes nothing holds one message, and at most [`CATCH_UPS_A_STREAM`] batches.
+//! Always: a watch's `created` goes before its events, and its events before a progress message that covers them. Messages are made
+//! when the client takes some, so a client that takes nothing holds a handful, and at most [`CATCH_UPS_A_STREAM`] batches.
 //! Not here: what is due to whom (`board.rs`), the texts of messages (`wire.rs`).
 
 use super::board::Taken;
@@ -22,9 +22,9 @@ use crate::proto::etcdserverpb::{WatchRequest, WatchResponse};
 use crate::revision;
 use crate::status::{NO_LEADER, TOO_MANY_REQUESTS};
 use crate::store::{Place, Session};
-use base_types::ReadConsistency;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesOrdered, FuturesUnordered, Stream, StreamExt as _};
+use prost::Message as _;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -38,8 +38,13 @@ const ADMISSIONS_A_STREAM: usize = 32;
 /// Messages about watches, not events, that wait; then no more requests are read.
 const CONTROL_MAX: usize = 128;
 
+/// Messages are sent together until they have so many bytes: one more wake of the connection costs more than a message of a few hundred.
+const HANDFUL_BYTES: usize = 32 << 10;
+/// And as many at most.
+const HANDFUL_MAX: usize = 256;
+
 /// What a stream sends.
-pub(super) type Outgoing = mpsc::Sender<Result<WatchResponse, Status>>;
+pub(super) type Outgoing = mpsc::Sender<Result<Vec<WatchResponse>, Status>>;
 
 struct Watch {
     hub_id: WatcherId,
@@ -121,7 +126,7 @@ impl WatchStream {
     {
         let mut leader = None;
         if require_leader && self.session.is_ok() {
-            if self.hub.describe(ReadConsistency::Strong).await.is_err() {
+            if self.hub.now().await.is_err() {
                 return End::Error(NO_LEADER.into());
             }
             self.hub.leader.send_replace(true);
@@ -155,8 +160,9 @@ impl WatchStream {
                 }
                 permit = out.reserve(), if something => {
                     let Ok(permit) = permit else { return End::Client };
-                    if let Some(message) = self.next_message(due) {
-                        permit.send(Ok(message));
+                    let messages = self.handful(due);
+                    if !messages.is_empty() {
+                        permit.send(Ok(messages));
                     }
                 }
                 Some((id, caught)) = self.catching.next(), if !self.catching.is_empty() => {
@@ -285,7 +291,18 @@ impl WatchStream {
         !(self.control.is_empty() && self.fragments.is_empty() && self.caught.is_empty() && self.mailbox.is_empty())
     }
 
-    /// The next message, for a client that has room for it.
+    /// The next messages, for a client that has room for them.
+    fn handful(&mut self, progress: Option<u64>) -> Vec<WatchResponse> {
+        let (mut messages, mut bytes) = (Vec::new(), 0);
+        while messages.len() < HANDFUL_MAX && bytes < HANDFUL_BYTES {
+            let Some(message) = self.next_message(progress) else { break };
+            bytes += message.encoded_len();
+            messages.push(message);
+        }
+        messages
+    }
+
+    /// The next message.
     fn next_message(&mut self, progress: Option<u64>) -> Option<WatchResponse> {
         if let Some(message) = self.fragments.pop_front().or_else(|| self.control.pop_front()) {
             return Some(message);

@@ -4,8 +4,10 @@
 //! [`STREAMS_MAX`] requests under way, and one that answers no ping is cut off.
 
 use super::{compaction, NodeStore};
+use crate::clients::gather::{drive, gather};
 use crate::clients::{accept, ClientStream, Entrance, Guest, Head, Room};
 use crate::config::EtcdConfig;
+use crate::cores;
 use crate::http::browser::{self, Asked};
 use crate::http::{certificate_ends, Hosts, HttpLimits};
 use crate::quiet::Quiet;
@@ -19,6 +21,7 @@ use hyper::Version;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -83,6 +86,7 @@ pub fn run(plan: EtcdPlan, stop: watch::Receiver<bool>, drain: watch::Receiver<b
 }
 
 async fn serve(plan: EtcdPlan, mut stop: watch::Receiver<bool>, drain: watch::Receiver<bool>) -> Result<(), String> {
+    cores::gather_answers();
     if let (0, Some(how)) = (plan.index, plan.config.auto_compaction) {
         tokio::task::spawn_local(compaction::run(plan.store, how, stop.clone()));
     }
@@ -151,13 +155,15 @@ impl EtcdDoor {
         // Bounded by the windows above, not by the head of the one request that HTTP/1.1 has.
         head.begin();
         let stream = ClientStream::new(stream, self.limits.body_timeout, head);
+        let (stream, gathered) = gather(stream);
         let user = shown.name().map(|name| name.user().to_owned());
         let client = Rc::new(Client { user, refusal: shown.refusal(self.certificate_required) });
         let hosts = self.hosts.clone();
         let connection = Connection::new(&self.service);
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             let (connection, client, hosts) = (connection.clone(), client.clone(), hosts.clone());
-            async move { Ok::<_, Infallible>(answer(&connection, request, &client, &hosts).await) }
+            // On the heap, for hyper moves what answers a request several times before it runs.
+            Box::pin(async move { Ok::<_, Infallible>(answer(&connection, request, &client, &hosts).await) })
         });
         let mut builder = auto::Builder::new(OnThisThread);
         builder
@@ -179,12 +185,13 @@ impl EtcdDoor {
         tokio::select! {
             biased;
             // Errors are the client's: a bad head, a time that ran out, a connection reset.
-            _ = connection.as_mut() => return,
+            () = poll_fn(|context| drive(connection.as_mut(), &gathered, context)) => return,
             _ = draining.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
             () = certificate_ends(&shown, self.entrance.doors()) => connection.as_mut().graceful_shutdown(),
         }
         // Streams of watches do not end by themselves.
-        let _ = tokio::time::timeout(DRAIN_MAX, connection).await;
+        let ended = poll_fn(|context| drive(connection.as_mut(), &gathered, context));
+        let _ = tokio::time::timeout(DRAIN_MAX, ended).await;
     }
 }
 
