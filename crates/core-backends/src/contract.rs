@@ -108,6 +108,11 @@ pub(crate) trait Backend: Sync {
         false
     }
 
+    /// Whether it has such queries at all.
+    fn has_waiting_queries(&self) -> bool {
+        false
+    }
+
     /// Of a query that waits, and its reply: what is asked after the next change, where the reply gives nothing yet.
     /// `None`: it is answered.
     fn next_query(&self, _query: &Bytes, _reply: &Bytes) -> Option<Bytes> {

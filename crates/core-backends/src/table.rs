@@ -120,6 +120,11 @@ pub fn waits(kind: BackendKind, query: &Bytes) -> bool {
     backend(kind).waits(query)
 }
 
+/// Whether a backend has queries that may wait.
+pub fn has_waiting_queries(kind: BackendKind) -> bool {
+    backend(kind).has_waiting_queries()
+}
+
 /// Of a query that waits, and its reply: what is asked after the next change. `None`: the reply is its answer.
 pub fn next_query(kind: BackendKind, query: &Bytes, reply: &Bytes) -> Option<Bytes> {
     backend(kind).next_query(query, reply)

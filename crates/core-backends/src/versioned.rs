@@ -90,6 +90,10 @@ impl Backend for Versioned {
         feed::waits(query)
     }
 
+    fn has_waiting_queries(&self) -> bool {
+        true
+    }
+
     fn next_query(&self, query: &Bytes, reply: &Bytes) -> Option<Bytes> {
         feed::next_query(query, reply)
     }

@@ -559,29 +559,33 @@ impl Replica {
     pub fn process(&mut self, lane: &mut LaneContext, now: Tick) {
         self.apply_late(lane, now);
         self.take_readies(lane, now);
-        self.look_at_changes(lane, now);
+        let waited_for = self.look_at_changes(lane, now);
         let proposes = !self.staged.is_empty();
         self.propose_staged(lane, now);
         upkeep::on_proposed(self);
-        // What reads and proposals have the library say leaves with this turn.
-        if self.advance_reads(lane, now) || proposes {
+        if let Some(group) = self.group.as_mut().filter(|_| waited_for) {
+            group.announce_commit();
+        }
+        // What reads, proposals and announcements have the library say leaves with this turn.
+        if self.advance_reads(lane, now) || proposes || waited_for {
             self.take_readies(lane, now);
             let asked = self.advance_reads(lane, now);
             self.drained &= !asked;
         }
         self.complete_absolute(lane, now);
-        self.look_at_changes(lane, now);
+        let _announced_with_a_later_turn = self.look_at_changes(lane, now);
         self.advance_admin(lane, now);
         self.mend_what_was_seen(lane, now);
         self.tell_changes(lane);
     }
 
-    /// What this turn has applied: for reads that wait for it, and for what it makes due.
-    fn look_at_changes(&mut self, lane: &mut LaneContext, now: Tick) {
+    /// What this turn has applied: for reads that wait for it, and for what it makes due. Whether reads may wait for it elsewhere.
+    fn look_at_changes(&mut self, lane: &mut LaneContext, now: Tick) -> bool {
         let changed = std::mem::take(&mut self.touched);
         parked::wake(self, lane, now, changed);
         self.upkeep.note(changed);
         upkeep::advance(self, lane, now);
+        parked::may_wait_for(changed)
     }
 
     /// When its lane is to look at it again, beside its ticks: a quiet one has none.

@@ -310,6 +310,16 @@ impl Group {
         }
     }
 
+    /// A leader's members learn at once how far is committed, where no append is under way that will carry it. Without this
+    /// they learn it with the next heartbeat.
+    pub fn announce_commit(&mut self) {
+        let Node::Awake(node) = &mut self.node else { return };
+        let log = &node.raft.raft_log;
+        if node.raft.state == StateRole::Leader && log.committed == log.last_index() {
+            node.raft.bcast_append();
+        }
+    }
+
     /// Sets how many ticks ago a leader's last heartbeat was: the same for all groups of a lane, so that one frame carries
     /// all heartbeats to a node. Nothing but the count is changed.
     pub fn align_heartbeats(&mut self, phase: usize) {

@@ -47,7 +47,7 @@ pub(crate) fn library_node(
         pre_vote: true,
         batch_append: true,
         // Followers learn of a commit with the next append or heartbeat: a message for it alone, and its
-        // answer, would be a fifth of all messages.
+        // answer, would be a fifth of all messages. Where reads wait for it: `Group::announce_commit`.
         skip_bcast_commit: true,
         max_uncommitted_size: UNCOMMITTED_BYTES_MAX,
         max_committed_size_per_ready: COMMITTED_BYTES_MAX,

@@ -7,7 +7,8 @@
 //!
 //! Whether a read waits, and what it asks next, its backend says (`Backend::waits`, `next_query`). Any member keeps reads, by what
 //! it has applied; a read at level strong is kept after its round. Kept reads wake no cluster and hold none awake: their end is an
-//! alarm of the lane.
+//! alarm of the lane. A leader announces the commit of what they may wait for, so that other members apply it at once and not with the
+//! next heartbeat.
 //!
 //! Always: a read that may be kept is answered, never refused, whatever is kept already: beyond a bound at once. No change that was
 //! applied is passed over (mutant `ParkedReadSkipsChange`), and none waits for the read's end (mutant `ParkedReadForgotten`).
@@ -19,7 +20,7 @@ use crate::replica::reads::WaitingRead;
 use crate::replica::Replica;
 use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
-use base_types::{ReadConsistency, Tick};
+use base_types::{BackendKind, ReadConsistency, Tick};
 use bytes::Bytes;
 use std::time::Duration;
 
@@ -107,6 +108,14 @@ pub fn wake(replica: &mut Replica, lane: &mut LaneContext, now: Tick, changed: u
         };
         replica.complete_read(lane, now, &read, level, answer);
     }
+}
+
+/// Whether reads may wait, at whatever member, for what has changed. `changed`: the spaces, a bit for each backend.
+pub fn may_wait_for(changed: u16) -> bool {
+    changed != 0
+        && BackendKind::ALL
+            .into_iter()
+            .any(|backend| changed & 1 << backend as u8 != 0 && core_backends::has_waiting_queries(backend))
 }
 
 /// The replica is given up: another member has what they wait for.

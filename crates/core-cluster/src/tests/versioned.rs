@@ -129,6 +129,22 @@ pub fn change_answers_reads_kept_by_every_member() {
     }
 }
 
+/// Followers learn of a commit with heartbeats, 30 ms apart here; what is watched, at once.
+#[test]
+fn kept_reads_do_not_wait_for_a_heartbeat() {
+    let mut world = world();
+    let mut before = put(&mut world, "a");
+    for round in 0..10 {
+        world.run(37 + round);
+        let kept: Vec<Ticket> = (1..=3).map(|node| await_changes(&mut world, node, all(), before, 20_000)).collect();
+        world.run(5);
+        before = put(&mut world, &format!("b{round}"));
+        world.run(4);
+        let given = kept.into_iter().filter_map(|ticket| changes(&mut world, ticket)).count();
+        assert_eq!(given, 3, "members that gave the change within 4 ms of its commit, round {round}");
+    }
+}
+
 #[test]
 pub fn first_commit_after_a_read_was_kept_is_given() {
     let mut world = world();
