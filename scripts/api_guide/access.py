@@ -47,7 +47,7 @@ def users(guide):
     guide.say("""
 ## CreateUser
 
-Makes a user. `service` makes a program, which has no password. `roles` are granted at once. `password` is optional: 12 to 1,024 bytes. The
+Makes a user. `service` makes a program, which has no password. `roles` are granted with it. `password` is optional: 12 to 1,024 bytes. The
 node hashes it (argon2id) before anything else sees it.
 """)
     guide.show({"action": "CreateUser", "user": "ann", "roles": ["writer on kv/default/ann/"]})
@@ -57,7 +57,7 @@ node hashes it (argon2id) before anything else sees it.
     guide.show({"action": "DescribeUser", "user": "robot@shop"})
     guide.say("## ListUsers\n\nLists users by name. `tenant` narrows the list. `limit` bounds the page; `next` of an answer is the `start_after` of the next page.")
     guide.show({"action": "ListUsers", "limit": 2})
-    guide.say("## ChangeUser\n\nChanges what is given: `disabled`, `password`, or `no_password` to remove the password. A disabled user can do nothing; tokens and roles stay for the day it is enabled.")
+    guide.say("## ChangeUser\n\nChanges the fields that the request has: `disabled`, `password`, or `no_password` to remove the password. A disabled user can do nothing; tokens and roles stay for the day it is enabled.")
     guide.show({"action": "ChangeUser", "user": "ann", "disabled": True})
     guide.show({"action": "ChangeUser", "user": "ann", "disabled": False})
     guide.say("## GrantRole\n\nGives a role to a user. `on` narrows it to one resource.")
@@ -71,15 +71,15 @@ def groups(guide):
     guide.say("""
 ## CreateGroup
 
-Makes a group: who the OIDC issuer puts into it has its roles. `claim` is what the issuer calls the group; the group's own name where absent.
-With `replace` it changes a group that exists. A group that gets another `issuer` or `claim` is another group.
+Makes a group. A user whom the OIDC issuer puts into the group has the group's roles. `claim` is the issuer's name for the group; by default it is the group's own name.
+With `replace` it changes a group that exists. If you change its `issuer` or `claim`, Hive treats it as another group.
 """)
     ask = {"action": "CreateGroup", "group": "devs", "issuer": "https://login.example.org", "claim": "/platform/devs"}
     guide.show({**ask, "roles": ["writer on kv/default/dev/"]})
     guide.show(ask, 409)
     guide.say("## ListGroups\n\nLists groups by name. `tenant` narrows the list. `limit` and `next` as in ListUsers.")
     guide.show({"action": "ListGroups"})
-    guide.say("## DeleteGroup\n\nRemoves a group. Within two seconds its members have nothing by it on any node that hears from the world.")
+    guide.say("## DeleteGroup\n\nRemoves a group. Within two seconds no node that reaches the world gives its members the group's roles.")
     guide.show({"action": "DeleteGroup", "group": "devs"})
 
 
@@ -89,12 +89,12 @@ def tokens(guide):
     token = guide.show(ask)["token"]
     guide.say("## WhoAmI\n\nShows the user who asks, and what it may do. Sent with the token above:")
     guide.show({"action": "WhoAmI"}, token=token)
-    guide.say("What the token does not allow is refused, and so is a token that nobody made:")
+    guide.say("The node refuses what the token does not allow. It also refuses a token that does not exist:")
     guide.show({"action": "KvPut", "key": "bob", "value": "v"}, 403, token=token)
     guide.show({"action": "WhoAmI"}, 401, token="hive_0000000000000001_" + "A" * 43)
     guide.say("## ListTokens\n\nLists tokens, without their secrets. `user` narrows the list.")
     listed = guide.show({"action": "ListTokens", "user": "ann"})["tokens"]
-    guide.say("## RevokeToken\n\nEnds a token. Within two seconds no node takes it that hears from the world.")
+    guide.say("## RevokeToken\n\nEnds a token. Within two seconds every node that reaches the world refuses it.")
     guide.show({"action": "RevokeToken", "id": listed[0]["id"], "user": "ann"})
 
 
@@ -104,7 +104,7 @@ def s3_keys(guide):
     made = guide.show(ask)
     guide.say("## ListS3Keys\n\nLists S3 access keys of users, without their secrets. `user` narrows the list.")
     guide.show({"action": "ListS3Keys", "user": "ann"})
-    guide.say("## RevokeS3Key\n\nEnds an S3 access key. Within two seconds no node takes it that hears from the world.")
+    guide.say("## RevokeS3Key\n\nEnds an S3 access key. Within two seconds every node that reaches the world refuses it.")
     guide.show({"action": "RevokeS3Key", "access_key": made["access_key"], "user": "ann"})
 
 

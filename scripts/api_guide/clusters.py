@@ -87,7 +87,7 @@ def world_actions(guide):
     guide.page("world.md", "The world", """
 ## ListNodes
 
-The node map. `score` combines load, disk and the number of replicas; placement takes the lowest score first.
+Lists the nodes of the world. `score` combines load, disk and the number of replicas; placement takes the lowest score first.
 """)
     guide.show({"action": "ListNodes"})
     guide.say("## DecommissionNode\n\nEmpties a node: its replicas move to other nodes by their rules. The action is refused if a rule could not be met without the node.")
@@ -99,7 +99,7 @@ The node map. `score` combines load, disk and the number of replicas; placement 
     guide.say("""
 ## UpgradeStatus
 
-Which formats the world writes, and what raising them waits for. [Upgrades](../operations/upgrade.md) shows the whole procedure.
+Shows which formats the world writes, and which nodes are not ready for newer ones. [Upgrades](../operations/upgrade.md) shows the whole procedure.
 
 | field | meaning |
 |---|---|
@@ -109,12 +109,12 @@ Which formats the world writes, and what raising them waits for. [Upgrades](../o
 | `blockers` | why the world cannot be raised to `target` yet, one sentence for each node |
 """)
     guide.show({"action": "UpgradeStatus"})
-    guide.say("## FinalizeUpgrade\n\nRaises the world to the greatest format level that the asked node serves. Older versions cannot come back afterwards. The answer is that of\nUpgradeStatus. The action is refused with `Conflict` while a node on the list is unreachable or does not serve the level. The message names\neach such node and what to do. Where the world has the level already, nothing changes.")
+    guide.say("## FinalizeUpgrade\n\nRaises the world to the greatest format level that the asked node serves. Older versions cannot come back afterwards. The answer is that of\nUpgradeStatus. The action is refused with `Conflict` while a node on the list is unreachable or does not serve the level. The message names\neach such node and what to do. If the world already has the level, nothing changes.")
     guide.show({"action": "FinalizeUpgrade"})
     guide.say("""
 ## Status
 
-The world as this node sees it.
+Shows the world as this node sees it.
 
 | field | meaning |
 |---|---|

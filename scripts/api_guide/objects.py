@@ -7,7 +7,7 @@ ABOUT = """
 Every call of the S3 API that touches metadata is an action of the same name, with its fields in snake_case. The [S3 guide](../s3.md) describes
 the gateway, which speaks S3's own protocol. `crates/base-types/src/s3/` has every field.
 
-The JSON API checks no signature and no policy. A call on a bucket also takes `expected_bucket_owner`. If the bucket belongs to another account when
+The JSON API checks no signature, no ACL and no bucket policy. With `access.required` the [user's roles](../access.md) decide. A call on a bucket also takes `expected_bucket_owner`. If the bucket belongs to another account when
 the call is carried out, the answer is `AccessDenied` and nothing changes.
 """
 MORE = "[Accounts and buckets](buckets.md) says how calls of S3 look as actions."

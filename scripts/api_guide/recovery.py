@@ -17,8 +17,8 @@ def recover(guide, world):
     guide.say(f"""
 ## RecoverCluster
 
-For a cluster whose majority is gone for good. Without `confirm` the action only reports what is left and changes nothing. A seven-node world; the cluster is
-on nodes {', '.join(map(str, sorted(members)))}, and nodes {' and '.join(map(str, victims))} were killed:
+Recovers a cluster whose majority is gone for good. Without `confirm` the action only reports what is left and changes nothing. In this world of seven nodes the
+cluster is on nodes {', '.join(map(str, sorted(members)))}, and nodes {' and '.join(map(str, victims))} were killed:
 """)
     for victim in victims:
         world.kill(victim)

@@ -8,9 +8,9 @@ KEYSPACE = "config"
 
 def versions(guide):
     guide.page("versions.md", "Keyspaces that keep every version", """
-A keyspace of the kind `versioned` keeps every version of every key until it is compacted. It has transactions, history, watches and leases. All of it
-is one cluster, so it has one order: each commit that changes something has a `stamp` above all before it. The etcd door serves the same keys;
-there such a keyspace is a [namespace](../etcd.md), and the stamp is its revision.
+A keyspace of the kind `versioned` keeps every version of every key until it is compacted. It has transactions, history, watches and leases. Such a keyspace
+is one cluster, so all its commits have one order. Each commit that changes something has a `stamp`, a number above the stamps of all earlier commits. The etcd door serves
+the same keys; there such a keyspace is a [namespace](../etcd.md), and the stamp is its revision.
 """)
     guide.say("## CreateKeyspace of versions\n\n`kind` is `versioned`; `partitions` and `clusters` are 1.")
     guide.show({"action": "CreateKeyspace", "keyspace": KEYSPACE, "kind": "versioned",
@@ -22,11 +22,11 @@ there such a keyspace is a [namespace](../etcd.md), and the stamp is its revisio
     newest = guide.show({"action": "KvGet", "keyspace": KEYSPACE, "key": "color", "at": 0})
     guide.show({"action": "KvGet", "keyspace": KEYSPACE, "key": "color", "at": newest["modified"] - 1})
     guide.say("""
-- `created`: the stamp at which the key came to be.
+- `created`: the stamp of the put that created the key.
 - `modified`: the stamp of its last put.
-- `version`: how many puts since it came to be.
-- `lease`: the lease that it is attached to; 0: none.
-- `stamp`: of the last commit of the keyspace.
+- `version`: the number of puts since the key was created.
+- `lease`: the lease that the key is attached to; 0: none.
+- `stamp`: the stamp of the keyspace's last commit.
 """)
     guide.show({"action": "KvScan", "keyspace": KEYSPACE, "prefix": "c", "at": newest["modified"]})
     transactions(guide, newest)
@@ -41,7 +41,7 @@ def transactions(guide, newest):
     guide.say("""
 ## KvTransaction
 
-If all `conditions` hold, `then` is done, else `else`. All of it is one commit, at one stamp. A condition names keys (`key`, `prefix`, or `start` and `end`)
+If all `conditions` hold, the cluster carries out `then`, otherwise `else`. This is one commit with one stamp. A condition names keys (`key`, `prefix`, or `start` and `end`)
 and compares one thing: `version`, `created`, `modified`, `lease`, `value`, `exists`, or `unchanged_since` (nothing of the keys was put or deleted
 after that stamp). `is` is `=` (the default), `!=`, `<` or `>`. Operations are `put`, `delete`, `read` and `transaction`. A key may be changed once in
 a commit.
@@ -50,7 +50,7 @@ a commit.
                 "conditions": [{"key": "color", "modified": newest["modified"]}, {"key": "size", "exists": False}],
                 "then": [{"op": "put", "key": "color", "value": "blue", "previous": True}, {"op": "put", "key": "size", "value": "9"}],
                 "else": [{"op": "read", "key": "color"}]})
-    guide.say("`succeeded` says which branch was done. The same again, which does not hold any more:")
+    guide.say("`succeeded` is true if `then` was carried out. The same request again; its conditions no longer hold:")
     guide.show({"action": "KvTransaction", "keyspace": KEYSPACE, "conditions": [{"key": "size", "exists": False}],
                 "then": [{"op": "delete", "prefix": "c", "previous": True}], "else": [{"op": "read", "prefix": "", "keys_only": True}]})
 
@@ -59,13 +59,13 @@ def history(guide):
     guide.say("""
 ## KvHistory
 
-The changes of keys in the order of commits, after the position `since` (default: from the first that is kept). `before` asks for what each key was before.
+Lists changes of keys in the order of commits, after the position `since` (default: from the oldest change that is kept). With `before`, each change also shows the key's earlier version.
 `reached` is the `since` of the next request.
 """)
     guide.show({"action": "KvHistory", "keyspace": KEYSPACE, "since": "1", "before": True, "limit": 2})
-    guide.say("## KvDescribe\n\nThe newest stamp, what is compacted, and how much there is.")
+    guide.say("## KvDescribe\n\nShows the newest stamp, up to which stamp history is compacted, and how much the keyspace holds.")
     guide.show({"action": "KvDescribe", "keyspace": KEYSPACE})
-    guide.say("## KvStampAt\n\nThe last stamp that was committed at a time or before, by the clock of the cluster: the `time_ms` of changes.")
+    guide.say("## KvStampAt\n\nGives the last stamp that was committed at or before a time. The time is that of the cluster's clock, as in `time_ms` of a change.")
     guide.show({"action": "KvStampAt", "keyspace": KEYSPACE, "time_ms": 4_102_444_800_000})
 
 
@@ -74,9 +74,9 @@ def watch(guide):
     guide.say("""
 ## KvWatch
 
-Changes as they are made, one JSON object a line (`application/x-ndjson`), after the position `since` (default: from now on), until the client goes away.
-A line with `reached` alone says that the watch lives and up to where all was given. After a broken connection, watch again with the last line's position:
-nothing is lost and nothing comes twice. What ends a watch is its last line, an error as of any action.
+Streams changes when they are committed, one JSON object on each line (`application/x-ndjson`). It begins after the position `since` (default: now) and ends when the client
+closes the connection. A line with only `reached` shows that the watch lives, and that all changes up to this position have been sent. After a broken connection, watch again
+with the position of the last line: you miss no change and get none twice. If the node ends the watch, the last line is an error, as of any action.
 """)
     guide.asked.add("KvWatch")
     body = json.dumps({"action": "KvWatch", "keyspace": KEYSPACE, "prefix": "c", "since": "1"})
@@ -91,17 +91,17 @@ def leases(guide):
     guide.say("""
 ## KvLeaseGrant
 
-A lease lives for `ttl_ms` after its last renewal. Keys that were put with it are deleted when it ends, each once.
+A lease lives for `ttl_ms` after its last renewal. When it ends, the cluster deletes the keys that were put with it, each once.
 """)
     guide.show({"action": "KvLeaseGrant", "keyspace": KEYSPACE, "lease": 4711, "ttl_ms": 60000})
     guide.ask({"action": "KvTransaction", "keyspace": KEYSPACE, "then": [{"op": "put", "key": "up/node-1", "value": "yes", "lease": 4711}]})
-    guide.say("## KvLeaseKeepAlive\n\nRenews leases. For each the answer has its time to live; 0: there is no such lease.")
+    guide.say("## KvLeaseKeepAlive\n\nRenews leases. The answer has the time to live of each; 0: there is no such lease.")
     guide.show({"action": "KvLeaseKeepAlive", "keyspace": KEYSPACE, "leases": [4711, 12]})
-    guide.say("## KvLease\n\nOne lease, and the keys that are attached to it.")
+    guide.say("## KvLease\n\nShows one lease, and the keys that are attached to it.")
     guide.show({"action": "KvLease", "keyspace": KEYSPACE, "lease": 4711})
     guide.say("## KvLeases\n\nAll leases.")
     guide.show({"action": "KvLeases", "keyspace": KEYSPACE})
-    guide.say("## KvLeaseRevoke\n\nEnds a lease and deletes its keys, up to 4,096 a request; `more`: repeat it.")
+    guide.say("## KvLeaseRevoke\n\nEnds a lease and deletes its keys, at most 4,096 in one request. If the answer has `more`, repeat the request.")
     guide.show({"action": "KvLeaseRevoke", "keyspace": KEYSPACE, "lease": 4711})
 
 
@@ -109,13 +109,13 @@ def compaction(guide):
     guide.say("""
 ## KvPin
 
-Keeps what is read at a stamp (0: the newest) for a time, whatever is compacted. Pin it again to renew it.
+Keeps the state at a stamp (0: the newest) readable for a time, even if a compaction passes it. Repeat the request to renew the pin.
 """)
     pinned = guide.show({"action": "KvPin", "keyspace": KEYSPACE, "pin": 1, "keep_ms": 60000})
-    guide.say("## KvCompact\n\nReads below the stamp are refused from now on, and history below it goes, in the background.")
+    guide.say("## KvCompact\n\nFrom now on the cluster refuses reads below the stamp. It removes the history below it in the background.")
     guide.show({"action": "KvCompact", "keyspace": KEYSPACE, "stamp": pinned["stamp"]})
     guide.show({"action": "KvGet", "keyspace": KEYSPACE, "key": "color", "at": 1}, 400)
     guide.say("## KvUnpin\n\nEnds a pin.")
     guide.show({"action": "KvUnpin", "keyspace": KEYSPACE, "pin": 1})
-    guide.say("## KvCollect\n\nRemoves history that nobody reads any more, at once; the cluster does it by itself.")
+    guide.say("## KvCollect\n\nRemoves compacted history at once. The cluster also does this by itself.")
     guide.show({"action": "KvCollect", "keyspace": KEYSPACE})

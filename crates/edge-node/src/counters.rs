@@ -99,7 +99,7 @@ fn log(numbers: &LaneStatistics, out: &mut Vec<Metric>) {
         gauge("log_torn_bytes", "Bytes of these records.", numbers.log_cut_bytes),
         count(
             "log_write_timeouts",
-            "Log writes longer than tuning.log_write_timeout_ms, so that leaders here handed over. If it grows, replace the disk.",
+            "Log writes longer than an election timeout, so that leaders here handed over. If it grows, replace the disk.",
             numbers.log_stalls,
         ),
         count(
