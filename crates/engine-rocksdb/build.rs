@@ -5,7 +5,7 @@
 //! directory (`fetch-headers.sh`); the public ones are the system's. So the system's release is looked at
 //! first, and another is refused.
 //!
-//! Always: the defines are those Debian compiles with (its CMake build on Linux, without NDEBUG); every
+//! By design: the defines are those Debian compiles with (its CMake build on Linux, without NDEBUG); every
 //! header of others is checked against `headers.sha256` before it is compiled.
 //! Not here: installing the library (`scripts/rocksdb.sh`).
 

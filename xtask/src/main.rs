@@ -6,6 +6,7 @@
 //!   documents.rs   both sides of a merge, files that documents name and that are gone
 //!   excerpts.rs    code that documents show, line by line as in the file that it is from
 //!   error_codes.rs texts of error codes that code of production writes
+//!   holders.rs     what holds the "Always:" of a file's header
 //!   words.rs       turns of phrase that have a plainer word
 //!   tour.rs        functions that docs/tour names and that are gone
 //!   releases.rs    the version of Cargo.toml, its format level and its commit in RELEASES.md
@@ -16,6 +17,7 @@ mod circles;
 mod documents;
 mod error_codes;
 mod excerpts;
+mod holders;
 mod layers;
 mod ratchet;
 mod releases;
@@ -55,6 +57,7 @@ fn tidy(write: bool) -> Result<()> {
     excerpts::check(root, &mut findings)?;
     error_codes::check(root, &mut findings)?;
     releases::check(root, &mut findings)?;
+    holders::check(root, &mut findings, &mut ratchet)?;
     words::check(root, &mut ratchet)?;
     ratchet.finish(write, &mut findings)?;
     findings.sort();

@@ -14,6 +14,7 @@
 //! without fences is empty if the roll says so. Overwriting a pair changes no fence.
 //!
 //! Always: what is damaged stays refused until the space is dropped: no change of a fence makes wrong keys right.
+//! Held by: `the_damage_stays`, `a_walk_is_in_order_or_refused`.
 //! Not here: where fences lie and how they are sealed (engines); what a value is worth (seals).
 
 use crate::{Direction, EngineError, KeyRange};

@@ -6,6 +6,7 @@
 //!
 //! Always: a part is bounded, so that a scrub can pause after each. A digest depends on the pairs of a space alone: it
 //! is the same in every engine, whatever the engine puts around them.
+//! Held by: `digests_tell_changes`, `verifying_meets_everything_and_finds_nothing`.
 //! Not here: what an engine's checksums are; asking a healthy replica for what is damaged (core-cluster, `value_repair.rs`).
 
 use crate::{Direction, Engine, EngineError, EngineRead, KeyRange};

@@ -1,6 +1,7 @@
 //! What an object store says, in words that say what to do.
 //!
 //! Always: a refusal that no retry mends differs from a store that is not reachable.
+//! Held by: `refusals_name_the_remedy`.
 //! Not here: which requests are tried again (`limited.rs`).
 
 use object_store::Error;

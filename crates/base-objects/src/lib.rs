@@ -8,6 +8,7 @@
 //!
 //! Always: no request without a deadline; only requests that may be done twice are done again here; what
 //! a store refuses for good (rights, credentials, a missing bucket) is refused at once, with the remedy.
+//! Held by: `a_store_that_stalls_ends_in_an_error_and_not_in_silence`, `what_may_be_done_twice_is_tried_again_and_counted`, `a_write_that_must_be_the_first_is_tried_once`, `refusals_name_the_remedy`.
 //! Not here: what the objects mean (engine-object, edge-node's tail).
 #![deny(missing_docs)]
 // It speaks to the outside; the wall these lints build is around core-*.

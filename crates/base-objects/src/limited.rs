@@ -7,6 +7,7 @@
 //!
 //! Always: at most `concurrency` requests at a time; a try ends at the deadline; the number of tries is
 //! bounded; bodies are read whole before a get is answered, so that a body that breaks off is read again.
+//! Held by: `no_more_requests_at_a_time_than_said`, `a_store_that_stalls_ends_in_an_error_and_not_in_silence`.
 //! Not here: which errors are for good (`failure.rs`).
 
 use crate::failure::is_transient;

@@ -1,6 +1,7 @@
 //! What requests were made, how long they took and what went over the wire.
 //!
 //! Always: counting never blocks; a request is counted once for every try, for each try is paid for.
+//! Held by: `what_may_be_done_twice_is_tried_again_and_counted`.
 //! Not here: metrics' names (edge-node).
 
 use std::sync::atomic::{AtomicU64, Ordering};

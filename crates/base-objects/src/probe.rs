@@ -6,6 +6,7 @@
 //!
 //! Always: a store that answers a second conditional write with success is refused: two writers would
 //! both believe theirs is there.
+//! Held by: `a_store_without_conditions_is_refused`.
 //! Not here: what is kept there.
 
 use crate::failure::{explain, ObjectsError};

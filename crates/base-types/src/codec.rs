@@ -3,6 +3,7 @@
 //!
 //! Always: a decoder never allocates from a declared length it has not checked against the bytes
 //! that are there, and never panics on any input.
+//! Held by: `a_declared_length_is_not_trusted`, `base_codec`.
 
 use crate::format_level::BUILD_VERSION;
 use alloc::string::String;

@@ -1,6 +1,7 @@
 //! What goes wrong, told so that the caller knows what to do. Doors map it to their protocol.
 //!
 //! Always: a refusal is a code of one table (`error/code.rs`) and a message for people.
+//! Held by: `error_table_matches_its_golden_file`.
 
 mod code;
 mod kind;

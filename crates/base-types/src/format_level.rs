@@ -3,7 +3,7 @@
 //! A level is a number that only rises. The world has one, kept in its cluster; every node keeps what it has heard of it beside its
 //! data. A build writes a gated format only where `level.allows(Feature::…)`, and reads the formats of every level it serves.
 //!
-//! Always: levels are listed in `LEVELS` without a gap, and each feature has one of them (tests). A released level never changes (docs/formats/README.md).
+//! Always: levels are listed in `LEVELS` without a gap, and each feature has one of them (`levels_have_no_gap_and_features_a_level`). A released level never changes (docs/formats/README.md).
 //! Not here: how a world's level is raised (core-backends' `allocator`), how nodes hear of it (core-node's `format_level.rs`).
 
 use alloc::format;

@@ -1,6 +1,6 @@
 //! Invariants that parts of the core check about themselves (`check_invariants`).
 //!
-//! Always: a check reads and changes nothing that anybody else sees, so a build with the costly checks takes the same
+//! By design: a check reads and changes nothing that anybody else sees, so a build with the costly checks takes the same
 //! steps as one without.
 //! Not here: what is checked (the `invariants.rs` of each crate), and what becomes of it (`Lane::finish_turn`).
 

@@ -1,7 +1,7 @@
 //! The words every layer shares: identities, names, consistency levels, time, refusals,
 //! the actions a door may ask for with their answers, and the byte codec.
 //!
-//! Always: plain data and pure functions; the same input gives the same output.
+//! By design: plain data and pure functions; the same input gives the same output.
 //! Not here: anything that decides (core-*), stores (engine-*) or speaks a protocol (door-*).
 #![no_std]
 #![deny(missing_docs)]

@@ -6,6 +6,7 @@
 //! ```
 //!
 //! Always: an id that was issued says so; nothing else needs to be known to tell whether it has expired.
+//! Held by: `an_id_says_who_made_it`, `ids_of_other_texts_and_positions_differ`.
 //! Not here: how long ids are kept, and which have expired (core-cluster, `request_ids.rs`). Why: decision 0030.
 
 use crate::{ClusterId, Generation, LogIndex, RequestId};

@@ -1,6 +1,6 @@
 //! How long the queues, buffers and tables of a part are, each beside the bound it promises.
 //!
-//! Always: one line for a name; where many parts note the same name, the longest counts, so a bound
+//! By design: one line for a name; where many parts note the same name, the longest counts, so a bound
 //! is that of one of them.
 //! Not here: who looks (proof-sim after every few turns), what happens at a bound (the part refuses).
 

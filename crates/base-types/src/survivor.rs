@@ -2,6 +2,7 @@
 //!
 //! Always: the best is chosen by Raft's own rule, the last entry of the log, among those whose log is whole; the same
 //! survivors give the same choice, in whatever order they were heard.
+//! Held by: `later_term_beats_longer_log`, `a_log_that_is_not_whole_is_never_chosen`.
 //! Not here: asking them (core-node, flows/recover.rs), beginning the new life (core-cluster, lane/recovery.rs).
 
 use crate::codec::{DecodeError, Encode, Reader, Writer};

@@ -3,7 +3,7 @@
 //! ```text
 //!   VersionedCall::Change(Command) ──▶ Reply        VersionedCall::Ask(Query) ──▶ Reply
 //! ```
-//! Always: transactions nest at most [`NESTING_MAX`] deep, which the decoder checks before it descends; everything else is bounded by
+//! By design: transactions nest at most [`NESTING_MAX`] deep, which the decoder checks before it descends; everything else is bounded by
 //! the bytes that are there.
 //! Not here: what a command does, rows of the space (`versioned/` in core-backends).
 

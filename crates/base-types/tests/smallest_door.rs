@@ -2,6 +2,7 @@
 //! command a line, and answers a line.
 //!
 //! Always: any bytes give a request or a refusal, never a panic; a write whose outcome is unknown never reads as "not done".
+//! Held by: `lines_become_requests`, `responses_become_lines`.
 //! Not here: sockets, limits of connections, who the caller is (edge-node knows them).
 
 use base_types::access::Caller;

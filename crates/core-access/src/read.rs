@@ -1,6 +1,7 @@
 //! Lists and descriptions, from the node's own copy once it is as new as the head.
 //!
 //! Always: an answer holds everything that was committed before the question came.
+//! Held by: `an_answer_waits_for_the_copy`, `lists_have_pages_and_what_was_just_made`.
 //! Not here: the decision who may ask.
 
 use crate::family::{AccessState, PlanContext};

@@ -7,6 +7,7 @@
 //! ```
 //!
 //! Always: a row, its entry below `at/` and the head change together or not at all.
+//! Held by: `two_edits_at_once_are_ordered`.
 //! Not here: what is changed (edit.rs).
 
 use base_access::{Row, RowName};

@@ -22,6 +22,7 @@
 //!
 //! Always: at most one bucket owns a name; a name is owned only while its entry is there; nobody reserves
 //! twice under one id, so a name released in an undo cannot be committed afterwards.
+//! Held by: `no_name_is_owned_twice_or_stuck`.
 //! Not here: sending, building the cluster (core-node). Proved by `tests.rs`: every crash point and interleaving.
 
 #[cfg(test)]

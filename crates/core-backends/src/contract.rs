@@ -1,6 +1,6 @@
 //! What a backend is: pure functions over the space it is handed, and what the cluster must know of its commands.
 //!
-//! Always: what a backend does not say is said here for all of them, so that a new backend has three functions to write.
+//! By design: what a backend does not say is said here for all of them, so that a new backend has three functions to write.
 //! Not here: which backend has which number (`table.rs`), what each does (its own room).
 
 use crate::memory::{About, Carried, MemoryAsked, MemoryPage, Part};

@@ -1,6 +1,7 @@
 //! The worked example of docs/contributing/backend.md: a backend that keeps the greatest number that it was offered.
 //!
 //! Always: the state is one row of the space; the same commands give the same row on every member.
+//! Held by: `members_that_apply_alike_hold_alike`.
 //! Not here: a place in the table (`table.rs`), so no cluster can have this backend; commands that only some clients may give.
 
 use crate::contract::{corrupt_row, decode, ApplyContext, Backend, SpaceRead, SpaceWrite};

@@ -1,6 +1,6 @@
 //! What always holds of a backend's rows: what it counts and lists beside them is counted again.
 //!
-//! Always: a check reads and changes nothing, and reads at most `ROWS_MAX` rows of a kind: of what holds more it says nothing.
+//! By design: a check reads and changes nothing, and reads at most `ROWS_MAX` rows of a kind: of what holds more it says nothing.
 //! Not here: what each backend checks (`invariants.rs` of its room), when (core-cluster, lane/checks.rs).
 
 pub(crate) use crate::contract::Checked;

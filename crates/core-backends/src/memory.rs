@@ -4,7 +4,7 @@
 //! what a command means. Here are the words in which each learns of the other: the part of the keys that a command is
 //! about, the memory of a part, as it is asked for and as it is brought.
 //!
-//! Always: nothing here knows a backend (`cargo xtask tidy` counts circles).
+//! By design: nothing here knows a backend (`cargo xtask tidy` counts circles).
 //! Not here: what each backend says of its commands (`contract.rs`), what is remembered and for how long (core-cluster, request_ids.rs), when it is carried (core-keyspace,
 //! reshard/run.rs). Why: docs/decisions/0061-request-ids-move-with-keys.md.
 

@@ -1,6 +1,7 @@
 //! The byte form of replies, and what can be read off it without decoding.
 //!
 //! Always: bytes that do not decode are a refusal, never a panic (`table.rs`, fuzz targets `backend_*`).
+//! Held by: `bytes_that_do_not_decode_are_refusals_everywhere`.
 //! Not here: what backends reply (their own rooms).
 
 use base_types::codec::{DecodeError, Encode, Reader, Writer};

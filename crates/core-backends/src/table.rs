@@ -1,6 +1,6 @@
 //! Which backend has which kind, and every question the cluster asks of one.
 //!
-//! Always: this is the only place that knows all backends; none of them knows another but by name of what it stores.
+//! By design: this is the only place that knows all backends; none of them knows another but by name of what it stores.
 //! Not here: what a backend answers (its own room), what the answers mean (`contract.rs`).
 
 use crate::contract::{ApplyContext, Backend, Known, SpaceRead, SpaceWrite, Upkeep};

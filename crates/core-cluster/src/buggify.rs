@@ -3,6 +3,7 @@
 //!
 //! Always: what a point does is within the protocol (late, lost, in pieces, sooner than needed), so a
 //! correct lane stays correct; every choice comes from the node's own seed.
+//! Held by: `fires_nowhere_when_off_or_over_and_at_every_point_in_some_life_when_on`.
 //! Not here: faults of disks, networks and clocks (the simulator makes those).
 
 use base_types::Tick;

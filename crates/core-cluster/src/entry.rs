@@ -6,7 +6,7 @@
 //! ```
 //! Format 1, of earlier builds, has the same bytes: its request ids do not say who made them, and are kept in one queue.
 //! Format 3 has the bytes of format 2, too: it tries the gates of decision 0070 (`Feature::TrialEntry`).
-//! Always: commands are slices of the entry's memory. Drawn in docs/formats/entry.md.
+//! By design: commands are slices of the entry's memory. Drawn in docs/formats/entry.md.
 
 use base_types::codec::{DecodeError, Reader, Writer};
 use base_types::{Feature, FormatLevel, RequestId};

@@ -3,6 +3,7 @@
 //! Always: what the lane counts of its replicas is their sum (`lane/checks.rs`). Each event passes time on as ticks before it
 //! does anything else: a follower's promise is counted in ticks, and must not start late and end early. Only replicas that an
 //! event touched are looked at; a quiescent replica costs nothing.
+//! Held by: `broken_counts_break_an_invariant`, `a_leader_that_is_cut_off_serves_no_strong_read`.
 //! Not here: how it starts (lane/opening.rs), what it reports (lane/views.rs), which clusters were destroyed
 //! (tombstones.rs).
 

@@ -11,7 +11,7 @@
 //! A family of planners (of clusters, of keyspaces, of buckets) has a state of its own in each core, its type the
 //! parameter of [`Planner`] and [`PlanContext`]; a planner of one family cannot touch another's.
 //!
-//! Always: nothing here knows a family; planners see no time and no chance but what the context holds.
+//! By design: nothing here knows a family; planners see no time and no chance but what the context holds.
 //! Not here: who carries out calls (core-node), what families do (core-keyspace, core-s3, core-node's flows).
 //! Why: docs/decisions/0055-families-of-planners.md.
 

@@ -1,6 +1,7 @@
 //! The core's only source of chance: splitmix64 from the configured seed.
 //!
 //! Always: the same seed gives the same numbers in the same order on every machine.
+//! Held by: `equal_seeds_agree_and_jitter_stays_in_bounds`.
 //! Not here: anything that must not be guessed by an outsider (the edge draws those).
 
 use base_types::RequestId;

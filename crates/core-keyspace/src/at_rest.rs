@@ -2,7 +2,7 @@
 //!
 //!   action ──▶ the planner the router would run ──Call::Read──▶ rows ──▶ … ──▶ answer, as of an eventual read
 //!
-//! Always: nothing but queries is asked of the rows; what would change anything is refused; the number of queries of
+//! By design: nothing but queries is asked of the rows; what would change anything is refused; the number of queries of
 //! one action is bounded. Clusters may stand at different indexes, as with any eventual reads.
 //! Not here: where rows come from (edge-node).
 

@@ -1,6 +1,6 @@
 //! Making and removing the clusters of a keyspace, some at a time.
 //!
-//! Always: a cluster is removed by its life, so that one made later under its name stays.
+//! By design: a cluster is removed by its life, so that one made later under its name stays.
 //! Not here: when (`create.rs`, `delete.rs`, `reshard/run.rs`), how one cluster is made (core-node, flows).
 
 use crate::document::Document;

@@ -5,6 +5,7 @@
 //!
 //! Always: any node that finds a document `creating` may carry it on from the start: a step done before counts like one
 //! done now. A client that goes away leaves a document that a sweep finishes.
+//! Held by: `creation_and_removal_are_finished_by_others_after_a_crash_at_every_step`.
 //! Not here: moving partitions (`reshard/run.rs`).
 
 use crate::clusters::{create_clusters, first_failure, CLUSTERS_AT_A_TIME, TRIES_MAX};

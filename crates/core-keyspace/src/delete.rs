@@ -4,6 +4,7 @@
 //! goes last, so no cluster is left that nobody knows of. Clusters are removed by life, and only lives that
 //! were seen while the document still had the version that says they must go: a runner that was held up
 //! does not remove what was made under the same name since.
+//! Held by: `creation_and_removal_are_finished_by_others_after_a_crash_at_every_step`.
 //! Not here: how a cluster is removed (the router's own flow).
 
 use crate::clusters::{

@@ -5,7 +5,7 @@
 //!        ─▶ each: SetEngine in the cluster (which decides) ─▶ in `reference` (which lists)
 //!
 //! Always: a keyspace that cannot be moved is refused before anything is changed. Every step may be repeated, so a client
-//! without an answer retries, and the flow continues where it stopped. Not here: which replica moves when, and where to
+//! without an answer retries, and the flow continues where it stopped. Held by: `a_keyspace_moves_with_all_its_clusters_and_those_to_come`, `what_cannot_be_is_refused_with_what_to_do_and_nothing_is_changed`. Not here: which replica moves when, and where to
 //! (core-node, rebalance.rs, flows/moving.rs).
 
 use crate::clusters::{CLUSTERS_AT_A_TIME, TRIES_MAX};

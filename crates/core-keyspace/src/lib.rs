@@ -17,6 +17,7 @@
 //! Always: the document is the only truth about owners and is changed by compare-and-set alone; every
 //! step of every planner may be repeated, by two runners at once or after a crash at any point; a
 //! partition has one owner per epoch, which its cluster checks for every single command.
+//! Held by: `a_reshard_survives_a_crash_at_every_step`, `two_runners_at_once_do_no_harm`, `an_epoch_that_was_given_up_never_comes_back`.
 //! Not here: retries and leaders (the router), bytes of pairs (core-backends, metadata).
 //! Why it is done so: docs/decisions/0007-keyspaces-and-resharding.md.
 

@@ -1,6 +1,6 @@
 //! Telling of keyspaces: one, or all of them.
 //!
-//! Always: strong reads; what was read also refreshes the core's cache, so `DescribeKeyspace` is the
+//! By design: strong reads; what was read also refreshes the core's cache, so `DescribeKeyspace` is the
 //! way to refresh a map that a cluster has refused.
 //! Not here: keys (`map.rs`, `scan.rs`).
 

@@ -2,6 +2,7 @@
 //!
 //! Always: every read is strong and every change a compare-and-set on the version; `PlanContext::documents` passes what
 //! was read or written to the core's cache.
+//! Held by: `documents_compare_and_set_as_a_map_would`.
 //! Not here: what the documents say (`document.rs`).
 
 use crate::document::{document_key, Document, DOCUMENT_PREFIX};

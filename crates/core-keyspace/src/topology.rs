@@ -8,6 +8,7 @@
 //! can be resharded online, which the paper's store cannot.
 //!
 //! Always: indexes are 0, 1, 2, … without gaps, in any order in the file.
+//! Held by: `a_static_topology_becomes_a_keyspace`.
 //! Not here: YAML (the edge parses it).
 
 use crate::document::{cluster_name, KeyspaceSpec};

@@ -4,6 +4,7 @@
 //!
 //! Always: the blocks are one buffer, used again once the host has let go of it; a payload is copied
 //! once, into it.
+//! Held by: `one_write_at_a_time_and_the_rest_leaves_with_the_next`.
 //! Not here: the layout of headers (`format.rs`).
 
 use crate::format::{

@@ -3,6 +3,7 @@
 //! Always: every checksum covers where the bytes belong (log, segment, offset), so bytes that were
 //! written elsewhere or in an earlier life of a segment do not verify; decoding takes any bytes
 //! without panicking and without allocating from an unchecked length.
+//! Held by: `a_batch_header_survives_and_refuses_other_places`, `a_record_header_is_sealed_to_its_place`, `headers_with_sound_checksums_and_absurd_fields_are_survived`, `an_earlier_life_of_a_segment_is_never_read`.
 //! Not here: when batches are written (`batch.rs`), what is made of them at start (`recovery.rs`).
 
 use crate::BLOCK_BYTES;

@@ -1,6 +1,7 @@
 //! Ways in for fuzzing: any bytes as a segment, any bytes as a record.
 //!
 //! Always: they return; what they return matters to nobody.
+//! Held by: `log_record`, `log_segment`.
 
 use crate::format::{read_directory, RecordHeader};
 use crate::{Log, LogConfig, LogDisk, LogError, SegmentId, BLOCK_BYTES};

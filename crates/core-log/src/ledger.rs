@@ -1,7 +1,7 @@
 //! What every change of a cluster's log goes through: it stages the record and keeps count of which
 //! records still matter, so that segments without any can go.
 //!
-//! Always: each staged record that matters is killed exactly once, by what supersedes it.
+//! By design: each staged record that matters is killed exactly once, by what supersedes it.
 //! Not here: what a cluster's log holds (`cluster.rs`).
 
 use crate::format::{Record, RecordKind};

@@ -8,6 +8,7 @@
 //!
 //! Always: nothing is written; a batch proves the one before it durable because it is handed out only
 //! after it; what rotted is named (entry, state, or every cluster), never dropped in silence.
+//! Held by: `whatever_rots_nothing_is_missing_in_silence`, `a_torn_tail_is_cut_and_the_log_goes_on_in_its_place`.
 //! Not here: single batches (`salvage.rs`), what records mean (`replay.rs`).
 
 use crate::cluster::ClusterLog;

@@ -2,6 +2,7 @@
 //!
 //! Always: records come in the order they were staged; the first may be the middle of a cluster's
 //! history (what came before was superseded or moved behind), so nothing is taken to join until the end.
+//! Held by: `what_comes_back_is_the_model_at_some_batch_not_before_the_last_synced`.
 //! Not here: reading (`salvage.rs`), deciding what counts as read (`recovery.rs`).
 
 use crate::cluster::{ClusterLog, Slot, State};

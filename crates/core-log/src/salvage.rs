@@ -2,6 +2,7 @@
 //!
 //! Always: any bytes are taken without panicking; a record is returned only under a checksum that
 //! covers what it is and where it stood.
+//! Held by: `any_bytes_are_survived`, `a_rotted_record_header_takes_nothing_with_it`.
 //! Not here: whether a batch that is not whole is torn or rotted (`recovery.rs`).
 
 use crate::format::{

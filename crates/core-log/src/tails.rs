@@ -8,6 +8,7 @@
 //!
 //! Always: bounded work and bytes per batch; a moved record says the same as its original and
 //! truncates nothing (docs/formats/log.md, "Moved records").
+//! Held by: `large_tails_are_named_and_moved_only_when_pressed`, `a_log_full_of_live_records_is_not_moved_round_and_round`.
 //! Not here: when the segment may go (`segments.rs`, `log_start`).
 
 use crate::cluster::ClusterLog;

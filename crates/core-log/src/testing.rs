@@ -3,7 +3,7 @@
 //!
 //!   start(action) ─▶ pending ─finish─▶ durable        crash: of pending, any sectors or none
 //!
-//! Always: what was finished survives a crash, unless a fault was asked for.
+//! By design: what was finished survives a crash, unless a fault was asked for.
 //! Not here: when things go wrong (the caller draws that; `choose(n)` yields a number below n).
 
 use crate::{BatchNumber, Log, LogAction, LogDisk, LogError, SegmentId, BLOCK_BYTES};

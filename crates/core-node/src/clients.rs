@@ -1,6 +1,7 @@
 //! Requests of clients: each action goes to the operation, plan or table that does it.
 //!
 //! Always: every request is answered exactly once, unless its client went away.
+//! Held by: `a_client_that_went_away_is_not_answered`, `counters_survive_chaos`.
 //! Not here: where an operation goes and what its client is answered (routing/), flows (flows/).
 
 use crate::context::{CoreContext, Turn};

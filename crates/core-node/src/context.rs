@@ -6,7 +6,7 @@
 //!     peers.rs         who can be reached, how many lanes         level_zero.rs       clusters known by configuration
 //! ```
 //!
-//! Always: the parts (routing/, plan_runner.rs, membership/, s3_scheduler.rs, flow_recovery.rs) share nothing but this; fields are
+//! By design: the parts (routing/, plan_runner.rs, membership/, s3_scheduler.rs, flow_recovery.rs) share nothing but this; fields are
 //! private, and what is done to them has a name. Lane zero alone runs the node's own affairs.
 //! Not here: what a part knows of its own work.
 

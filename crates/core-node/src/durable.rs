@@ -5,6 +5,7 @@
 //!
 //! Always: nothing is released before the batch that holds it is durable. A sender that repeats its order while the
 //! record is staged waits for the same batch: "it is there" would be said too early.
+//! Held by: `an_earlier_batch_releases_nothing`, `a_repeated_order_waits_for_the_same_batch`.
 //! Not here: the lane's own messages, which the lane itself holds back (core-cluster).
 
 use crate::frame::Item;

@@ -1,7 +1,7 @@
 //! What crashed flows left behind is finished, or undone, by the world's leader.
 //!
 //! Always: a record that has been unfinished for `FLOW_STALE` as seen here is taken up; every step of a
-//! flow may be repeated, so two that work on one record do no harm. Not here: the flows (flows/, keyspace/).
+//! flow may be repeated, so two that work on one record do no harm. Held by: `a_flow_whose_runner_died_is_finished_by_another`. Not here: the flows (flows/, keyspace/).
 
 use crate::context::Turn;
 use crate::flows::create::CreateFlow;

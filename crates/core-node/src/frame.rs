@@ -9,6 +9,7 @@
 //!
 //! Always: a decoder never panics, never allocates from a length it has not checked, and refuses a
 //! frame of another magic or version or with an unknown item as a whole.
+//! Held by: `damage_never_panics`, `foreign_frames_are_refused`, `peer_frame`.
 //! Not here: the cluster layer's types (`wire.rs`); whether `from` may say what it says (`core.rs`).
 
 mod announcement;

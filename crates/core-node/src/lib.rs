@@ -2,7 +2,7 @@
 //! the node map, and the lane of clusters that hash to this core.
 //!
 //! Always: `step(now, event, &mut effects)` is the only way in; same state, same events: same
-//! effects. Not here: sockets, threads, clocks, files (edge-node), what an entry means (core-backends).
+//! effects. Held by: `equal_worlds_do_equal_things`. Not here: sockets, threads, clocks, files (edge-node), what an entry means (core-backends).
 
 pub mod api;
 mod clients;

@@ -11,7 +11,7 @@
 //!   untold.rs             changes that nobody reported       status.rs, health.rs what operators are shown
 //! ```
 //!
-//! Always: its parts own their fields; what one wants of another goes through [`Membership`]. The plan runner and the router are
+//! By design: its parts own their fields; what one wants of another goes through [`Membership`]. The plan runner and the router are
 //! handed to each call.
 //! Not here: the flows themselves (flows/), Raft's own members (core-cluster).
 

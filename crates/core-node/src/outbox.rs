@@ -1,6 +1,6 @@
 //! What leaves with this turn: one frame for each (node, lane), more where one would grow too large.
 //!
-//! Always: items for one lane keep their order; what a lane says to itself never leaves the core; frames leave in (node, lane) order.
+//! By design: items for one lane keep their order; what a lane says to itself never leaves the core; frames leave in (node, lane) order.
 //! Not here: whether there is a connection (edge-node).
 
 use crate::api::{Effect, Effects, Mail};

@@ -2,6 +2,7 @@
 //!
 //! Always: a plan is never entered while it runs (results wait in a queue); at most `PLANS_MAX` plans
 //! and `CALLS_OUT_MAX` calls of each; a call ends within `CALL_TIMEOUT` or the plan's deadline.
+//! Held by: `planted_bugs_of_plans_break_an_invariant`.
 //! Not here: what plans do (keyspace, flows), what else always holds (`plan_runner/invariants.rs`).
 
 mod invariants;

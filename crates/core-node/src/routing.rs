@@ -7,7 +7,7 @@
 //!   operation.rs   one request on its way        cache.rs   routes        verification.rs   answers of VerifyCluster
 //! ```
 //!
-//! Always: its fields are its own. It calls no other part: what ended for one waits as a [`RoutingEvent`] until that is taken.
+//! By design: its fields are its own. It calls no other part: what ended for one waits as a [`RoutingEvent`] until that is taken.
 //! Not here: which action becomes which operation (clients.rs), what it does (core-cluster, core-backends), who is a member
 //! (membership/).
 

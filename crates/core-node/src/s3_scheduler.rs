@@ -1,7 +1,7 @@
 //! Looks at the buckets and shards that this lane leads, when something has happened there, runs the flows
 //! that the looks find, and removes retired shards.
 //!
-//! Always: nothing is looked at that has not changed since the last look, unless that asked to come back, so an idle
+//! By design: nothing is looked at that has not changed since the last look, unless that asked to come back, so an idle
 //! bucket costs nothing and stays asleep; a new leader looks once, so what a crashed one left is taken up;
 //! at most [`KEPT_MAX`] clusters are kept, [`LOOKS_OUT_MAX`] looks, [`FLOWS_OUT_MAX`] flows and [`TIDIES_OUT_MAX`] removals
 //! run at a time; a flow that was found begins as soon as another one ends.

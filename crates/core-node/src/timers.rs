@@ -1,6 +1,7 @@
 //! When a core is to be woken and for what, and what the wall clock said.
 //!
 //! Always: timers ring in the order of their time, and those of one time in the order of [`TimerKey`].
+//! Held by: `timers_ring_in_order_and_move`.
 //! Not here: what happens when one rings (core.rs).
 
 use base_types::Tick;

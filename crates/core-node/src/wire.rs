@@ -2,7 +2,7 @@
 //! replica specifications.
 //!
 //! Always: every reader is bounded (`MEMBERS_MAX`, and what the frame itself holds) and never panics;
-//! an unknown tag is an error. Not here: the frame around them (`frame.rs`), peers' Raft messages
+//! an unknown tag is an error. Held by: `damage_never_panics`, `peer_frame`. Not here: the frame around them (`frame.rs`), peers' Raft messages
 //! (opaque here, core-cluster decodes them).
 
 use base_types::access::Authority;

@@ -7,6 +7,7 @@
 //! Always: two elected nodes never share an instance of the rule's failure domain; a repartition is
 //! met exactly; excluded chassis, nodes that are down and nodes being decommissioned are never elected; lowest score first, ties
 //! by node id; what cannot be met is refused, never approximated.
+//! Held by: `a_solution_is_found_whenever_one_exists`, `the_lowest_score_of_each_domain_goes_first`, `a_refusal_says_what_is_missing`.
 //! Not here: making the cluster (core-node), keeping scores (`map.rs`).
 
 use crate::{FailureDomain, NodeRecord, Rule, SCORE_STEP};

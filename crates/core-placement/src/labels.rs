@@ -1,6 +1,6 @@
 //! Where a node stands, and which part of that counts as one failure domain.
 //!
-//! Always: domains nest. Az `1` of `fr-par` and az `1` of `nl-ams` are two domains, because an
+//! By design: domains nest. Az `1` of `fr-par` and az `1` of `nl-ams` are two domains, because an
 //! instance is named by its whole path (`fr-par/1`), never by its last word.
 
 use alloc::format;

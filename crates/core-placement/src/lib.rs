@@ -7,6 +7,7 @@
 //!
 //! Always: a rule is met or refused, never approximated; the same rule and records elect the same
 //! nodes everywhere; nothing here knows a clock (`Tick`s are handed in).
+//! Held by: `a_solution_is_found_whenever_one_exists`, `elections_follow_the_replicated_state`.
 //! Not here: who sends heartbeats (core-node), where the records are replicated (core-backends,
 //! `allocator`).
 #![no_std]

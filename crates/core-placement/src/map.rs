@@ -19,6 +19,7 @@
 //!
 //! Always: bounded (`MAP_NODES_MAX`); a delta applied twice or late changes nothing for the worse; every
 //! published change gets a number of its own.
+//! Held by: `any_bytes_are_a_delta_or_an_error`, `copies_follow_in_pages_over_epochs_and_forget`.
 //! Not here: durable facts (core-backends, `allocator`), sending (core-node).
 
 use crate::NodeRecord;

@@ -1,6 +1,7 @@
 //! What the world knows of one node: durable facts and the latest report.
 //!
 //! Always: the decoder takes only records within the bounds below, so a peer cannot make one grow.
+//! Held by: `records_and_deltas_are_those_of_the_first_release`, `node_record`.
 
 use crate::Labels;
 use alloc::string::String;

@@ -2,6 +2,7 @@
 //! elected first.
 //!
 //! Always: every number is 0…1000 (`SCORE_MAX`), integers only, so that every node computes it alike.
+//! Held by: `a_score_is_the_mean_unless_a_part_is_alarming`.
 
 /// The worst score, and the full scale of each of its parts.
 pub const SCORE_MAX: u32 = 1000;

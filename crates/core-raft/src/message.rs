@@ -2,6 +2,7 @@
 //!
 //! Always: only the kinds that replicas send each other decode; the library's local kinds and forwarded
 //! proposals do not exist on the wire. Entries' data is shared with the frame, not copied.
+//! Held by: `hostile_numbers_never_reach_the_library`, `raft_message`.
 
 use crate::membership::Membership;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};

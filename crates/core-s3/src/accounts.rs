@@ -9,6 +9,7 @@
 //! Always: every step may be repeated, by two runners at once or after a crash; a key of an account that was
 //! deleted is none, even where its row was left; the name of an account that is gone is given to nobody again.
 //! An account's cluster stays when the account goes.
+//! Held by: `an_account_goes_with_its_keys_and_its_name_is_not_given_again`, `one_of_two_gets_an_access_key`.
 //! Not here: drawing and sealing secrets (the edge does it, for what is drawn here follows from the core's seed, and no core has a
 //! sealing key).
 

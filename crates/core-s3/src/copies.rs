@@ -2,6 +2,7 @@
 //!
 //! Always: bytes are copied here where they are inline; else the caller has copied them and names where they are
 //! now, for no two versions name the same place in a data store.
+//! Held by: `a_copy_has_the_bytes_and_what_is_not_said_anew`.
 //! Not here: the copying of bytes in a data store (door-s3).
 
 pub(crate) mod chain;

@@ -25,6 +25,7 @@
 //! Always: a cached record is at most `RECORD_AGE_MAX` (state/cache.rs) old and every change of one is answered only
 //! when no core can still use the one before; a cached map costs one more round where it is stale, for shards
 //! check the epoch; a client's request id is the same at a cluster until that has definitely refused it.
+//! Held by: `caches_do_not_outlive_a_bucket`, `a_stale_map_is_read_again`, `a_put_asked_again_after_splits_and_merges_is_found_done`.
 //! Not here: what a command does to a shard, map or upload (core-backends), names and signatures (door-s3).
 //! Why it is done so: docs/decisions/0014-s3-metadata-rows.md.
 

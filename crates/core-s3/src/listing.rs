@@ -5,6 +5,7 @@
 //! of a walk over a snapshot are tokens, and continue it whether or not the client asks for the snapshot again. A page
 //! of a snapshot with a marker that is no token is refused: pages of one instant each would be no snapshot, and nobody
 //! would see it.
+//! Held by: `pages_of_every_size_show_what_the_model_shows`, `a_marker_that_is_none_of_a_snapshots_is_refused`.
 //! Not here: the walk over shards (walk.rs), lines (lines.rs), counts (counts.rs).
 
 pub(crate) mod counts;

@@ -2,6 +2,7 @@
 //!
 //! Always: versioning and defaults are those of the bucket's record as the core knows it, at most
 //! [`crate::state::cache::RECORD_AGE_MAX`] old; what is put later than its intent in the data store ends is refused.
+//! Held by: `old_records_and_older_maps_are_not_used`, `a_put_behind_its_intent_is_refused`.
 //! Not here: what is changed of a version (versions.rs), many deleted at once (delete_many.rs), copies (copies.rs).
 
 pub(crate) mod conditions;

@@ -1,6 +1,6 @@
 //! A bucket's record: a value of the `metadata` backend of its own cluster, changed by compare-and-set.
 //!
-//! Always: the record is there from the moment the bucket is built until its cluster is dropped.
+//! By design: the record is there from the moment the bucket is built until its cluster is dropped.
 //! Not here: who may change it (door-s3), the entry of its account (buckets.rs).
 
 use base_types::codec::Encode;

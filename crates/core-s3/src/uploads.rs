@@ -2,6 +2,7 @@
 //!
 //! Always: a part's bytes are inline or have a place in the data store; what it replaces is freed by the very
 //! command (core-backends, multipart).
+//! Held by: `an_abort_frees_all_data`.
 //! Not here: how an upload ends (complete.rs, abort.rs), parts copied (copies.rs).
 
 pub(crate) mod abort;

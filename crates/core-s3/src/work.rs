@@ -1,7 +1,7 @@
 //! Work of several rounds that is not on a bucket's objects: what went wrong in passing is tried again, from what
 //! the rows then say.
 //!
-//! Always: at most [`TRIES_MAX`] troubles. Not here: what is done.
+//! By design: at most [`TRIES_MAX`] troubles. Not here: what is done.
 
 use crate::state::{PlanContext, S3Planner, S3State};
 use base_types::action::Failure;

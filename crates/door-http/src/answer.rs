@@ -2,6 +2,7 @@
 //!
 //! Written by hand: the answers of `KvPut` and `KvGet` are on the hot path, and bytes become text or
 //! base64 by what they hold. Always: one line of valid JSON, fields in a fixed order.
+//! Held by: `golden_answers`.
 
 use crate::error::{status_of, write_failure};
 use crate::json::{boolean, field, list, optional, write_base64, write_bytes_field, write_number, write_text};

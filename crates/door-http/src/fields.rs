@@ -1,6 +1,7 @@
 //! The fields of one JSON object, taken out by name and type.
 //!
 //! Always: a field of the wrong type, a missing one and one nobody asked for are refused by name.
+//! Held by: `near_words_are_found_and_far_ones_are_not`, `golden_requests`.
 
 use crate::json::{clip, Value};
 use base64::engine::{general_purpose, DecodePaddingMode};

@@ -2,6 +2,7 @@
 //!
 //! Always: strings without escapes are borrowed from the body; depth, values and fields are bounded;
 //! a key given twice is refused (`serde_json::Value` would keep the last and say nothing).
+//! Held by: `refuses_hostile_bodies`, `borrows_what_needs_no_unescaping`.
 
 use base_types::{ErrorCode, Refusal};
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};

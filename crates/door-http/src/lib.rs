@@ -5,7 +5,7 @@
 //!   /put?key=… ──plain.rs──▶ Request                                     Response ──plain.rs──▶ text
 //!
 //! Always: any bytes in give a request or a typed refusal, never a panic; memory is bounded by the
-//! body. Not here: sockets, headers, timeouts (edge-node); what an action does (core-node).
+//! body. Held by: `http_body`. Not here: sockets, headers, timeouts (edge-node); what an action does (core-node).
 #![deny(missing_docs)]
 
 mod access;

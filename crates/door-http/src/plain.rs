@@ -3,6 +3,7 @@
 //! Keys and values are bytes: `%FF` is one byte, `+` is a space, nothing is mended. A `POST /put`
 //! without `value` in its query takes its body as the value.
 //! Always: an answer is plain (`/clean`: JSON); a refusal is the JSON every refusal is.
+//! Held by: `bytes_are_exact`, `refusals_name_the_thing`.
 
 use crate::error::{status_of, write_failure, HttpError};
 use crate::json::{clip, write_number, write_text};

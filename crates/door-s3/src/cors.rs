@@ -1,6 +1,7 @@
 //! Requests of browsers from elsewhere: the answer to a preflight, and the headers of an answer.
 //!
 //! Pure. Always: without a rule that matches, no header lets a browser read anything.
+//! Held by: `headers_name_the_origin_unless_everybody_may`.
 
 use base_types::s3::CorsRule;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};

@@ -4,6 +4,7 @@
 //! Always: before the file at most [`FIELDS_BYTES_MAX`] and one piece of the body are read, and of the file one piece is
 //! in memory; nothing of the file is read before the form's signature and policy let it in and the bucket takes it.
 //! What the policy does not name never becomes a header of the PUT.
+//! Held by: `a_file_is_never_ahead_of_its_reader_by_more_than_pieces`, `an_anonymous_form_is_refused_before_its_file_is_read`, `a_form_never_becomes_another_call`.
 //! Not here: what a PUT does (`gateway`), signatures of other requests (`signed`, `s3s`).
 
 mod policy;

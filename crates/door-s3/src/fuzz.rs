@@ -1,6 +1,6 @@
 //! Ways in for fuzzing: any bytes as what a client sends before anybody knows who it is.
 //!
-//! Always: no panic; a refusal carries a code of S3. Not here: the targets and seeds (fuzz/).
+//! Always: no panic; a refusal carries a code of S3. Held by: `s3_policy`, `s3_signature`. Not here: the targets and seeds (fuzz/).
 
 use crate::access::{Caller, Context, Policy};
 use crate::form::Form;

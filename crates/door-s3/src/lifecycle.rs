@@ -8,6 +8,7 @@
 //! Always: a delete says what it saw (etag and time, or a version id, which never comes back), so a put that
 //! comes in between is not lost, and two walks at once do no more than one. What is locked is refused by the
 //! metadata service and stays. As S3 does, days are counted up to the next midnight (UTC).
+//! Held by: `objects_expire_at_the_midnight_behind_their_days`, `in_a_versioned_bucket_expiry_lays_a_marker_and_locks_hold`.
 //! Not here: which buckets are walked when, and by whom (edge-node).
 
 use crate::metadata::{ask, tell, MetadataService};

@@ -6,6 +6,7 @@
 //! names the bytes and settles or removes them. Always: an intent is durable before the first byte, bytes
 //! are durable before a version can name them, and a name is never used twice. A name begins with the id of
 //! its store: a node that was given another store says so, and never removes what is not there to remove.
+//! Held by: `a_crash_at_each_step_leaves_no_orphan_and_loses_nothing`, `what_another_store_gave_is_left_alone`.
 //! Not here: small objects (they travel in the metadata call), who names the bytes (metadata).
 
 mod local;

@@ -5,6 +5,7 @@
 //! gave (another gateway's own, over the JSON API) is left to its own sweep.
 //! The metadata service refuses a version whose intent has expired by its clock; a sweep waits
 //! [`SLACK_MS`] longer by its own, so the two clocks may differ by that much.
+//! Held by: `a_crash_at_each_step_leaves_no_orphan_and_loses_nothing`, `a_name_that_comes_behind_its_intent_is_refused`, `what_another_store_gave_is_left_alone`.
 
 use crate::metadata::{ask, tell, MetadataService};
 use crate::store::{DataStore, StoreError};

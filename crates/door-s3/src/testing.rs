@@ -1,7 +1,7 @@
 //! A metadata service in memory: one process, nothing kept, the semantics of the S3 API. A model to test
 //! the gateway by until the node carries the calls out, and to compare the node with afterwards.
 //!
-//! Always: every call is atomic (one lock). Not here: lifecycle flows, snapshots of listings, what a
+//! By design: every call is atomic (one lock). Not here: lifecycle flows, snapshots of listings, what a
 //! world of nodes can refuse.
 
 mod buckets;

@@ -1,6 +1,6 @@
 //! Bytes of a request into metadata or the data store, hashed on their way.
 //!
-//! Always: at most [`INLINE_BYTES_MAX`] and one piece of a body are in memory; what was begun and is not
+//! By design: at most [`INLINE_BYTES_MAX`] and one piece of a body are in memory; what was begun and is not
 //! kept is abandoned, and what not even that reaches, the sweep collects.
 
 use crate::checksum::{given, verify, well_formed, Hashed, Hasher};

@@ -2,6 +2,7 @@
 //!
 //! Always: a password is read from a file or standard input, never from arguments; a token or a secret is printed once, by the
 //! command that made it.
+//! Held by: `secrets_in_arguments_are_refused_and_not_repeated`.
 //! Not here: the words of the commands (arguments/users.rs), what roles allow (docs/guides/access.md), keys of S3 accounts (ctl/s3.rs).
 
 use crate::arguments::users::{GroupCommand, RoleCommand, S3KeyCommand, TenantCommand, TokenCommand, UserCommand};

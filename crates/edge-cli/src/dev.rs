@@ -3,7 +3,7 @@
 //!   lay out (labels, ports, node.toml) ─▶ certificates ─▶ spawn ─▶ wait for /ready ─▶ keyspace `default`
 //!     ─▶ S3 account and key ─▶ ready file ─▶ watch: a node that dies is reported and, after 5 s, started again ─▶ stop all
 //!
-//! Always: no node outlives this process, even if it is killed; data is kept unless `--fresh`; nothing is written or deleted
+//! By design: no node outlives this process, even if it is killed; data is kept unless `--fresh`; nothing is written or deleted
 //! while another process has the data.
 //! Not here: anything a node of a real world has not (certificates, configuration and doors are the same).
 

@@ -1,6 +1,6 @@
 //! The command line `hive`: a node, a local world, and the tools of an operator.
 //!
-//! Always: exit code 0 done, 1 refused, 2 wrong usage, 3 unavailable, 4 outcome unknown; errors on
+//! By design: exit code 0 done, 1 refused, 2 wrong usage, 3 unavailable, 4 outcome unknown; errors on
 //! standard error, saying what to do; `--json` prints one JSON value on standard output.
 //! Not here: the node itself (edge-node), the protocol (hive-client), workloads (proof-bench).
 

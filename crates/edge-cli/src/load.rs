@@ -1,6 +1,6 @@
 //! `hive load`: many keys from a file, several writes at a time.
 //!
-//! Always: at most `--parallel` writes are under way; a line that fails is named and does not stop the
+//! By design: at most `--parallel` writes are under way; a line that fails is named and does not stop the
 //! rest; the report says after which line everything is loaded, so that a run that was stopped goes
 //! on there (`--skip-lines`). Loading a line twice is harmless: it sets the same key to the same value.
 

@@ -1,6 +1,6 @@
 //! A reusable buffer at a block boundary, as O_DIRECT asks for.
 //!
-//! Always: grows to the largest write asked of it and is freed with its layout.
+//! By design: grows to the largest write asked of it and is freed with its layout.
 
 use core_log::BLOCK_BYTES;
 use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};

@@ -1,6 +1,6 @@
 //! Small things about directories: names that are durable, and a lock that one process holds.
 //!
-//! Always: what returned `Ok` is durable; a lock ends with its process, however it ends.
+//! By design: what returned `Ok` is durable; a lock ends with its process, however it ends.
 //! Not here: what a directory holds (edge-node's data directory, the embedded store's).
 
 use std::fs::File;

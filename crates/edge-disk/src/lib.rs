@@ -11,6 +11,7 @@
 //! although they are not, ATC'20); a segment has its full, written size and a durable name before it
 //! is reported.
 //! Two threads, because prewriting 64 MiB must not stand in front of a batch.
+//! Held by: `a_failed_write_is_final`, `the_threads_answer_and_end`.
 //! Not here: what is in a block (core-log), stalls (the owner watches how long its write is out).
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // The edge is where files and threads are.
 

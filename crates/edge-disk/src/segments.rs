@@ -11,6 +11,7 @@
 //! Always: every `Prepare` is answered once. The reserve is one segment
 //! that only a full disk opens, so that Raft (elections, deletes, compaction) continues while clients'
 //! writes are refused.
+//! Held by: `a_full_disk_opens_the_reserve_and_heals`.
 //! Not here: watching free space before it has run out (monitor.rs).
 
 use crate::aligned::AlignedBuffer;

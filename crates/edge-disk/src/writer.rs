@@ -1,6 +1,7 @@
 //! The thread that writes batches: one synced pwrite each.
 //!
 //! Always: after one failure every further write is answered with the same failure, unwritten.
+//! Held by: `a_failed_write_is_final`.
 //! Not here: making segments (segments.rs).
 
 use crate::aligned::AlignedBuffer;

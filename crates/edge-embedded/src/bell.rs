@@ -7,6 +7,7 @@
 //!
 //! Always: a ring after something was put down is heard, or what was put down is seen by the look
 //! before the sleep. (Both sides write, then read the other's: sequentially consistent.)
+//! Held by: `no_ring_is_lost`.
 //! Not here: what is looked at (`owner.rs`).
 
 use std::sync::atomic::{fence, AtomicBool, AtomicU8, Ordering};

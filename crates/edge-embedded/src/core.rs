@@ -9,7 +9,7 @@
 //! The gate is what makes an instant: when the owner has it, all that was ever written to the core is in
 //! its mailbox and its memory, and nothing is half way. Writers share it and do not wait for each other.
 //!
-//! Always: whatever is in the frozen memory has smaller numbers than whatever is in the active one, and
+//! By design: whatever is in the frozen memory has smaller numbers than whatever is in the active one, and
 //! what the engine holds has numbers no larger than the frozen memory's.
 //! Not here: the owner's thread (`owner.rs`), the calls (`store.rs`).
 

@@ -9,6 +9,7 @@
 //!
 //! Always: a directory of anything else is refused and left as it is. The marker is written last, so
 //! a store that has one has had all its directories: one that lacks them has lost data.
+//! Held by: `other_directories_are_refused_untouched`, `lost_files_are_noticed`.
 //! Not here: what the log and the engines keep in their files.
 
 use crate::error::OpenError;

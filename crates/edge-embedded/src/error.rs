@@ -1,6 +1,6 @@
 //! Why a store does not open, and why a call has no answer.
 //!
-//! Always: a message names the thing and the remedy; a write whose outcome is not known says so.
+//! By design: a message names the thing and the remedy; a write whose outcome is not known says so.
 //! Not here: the C interface's codes (edge-embedded-c).
 
 use base_engine::EngineError;

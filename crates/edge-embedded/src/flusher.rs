@@ -4,7 +4,7 @@
 //! synced: a crash would then show a part of it. So a memory with such batches in it waits for all logs,
 //! and any other for its own core's: an engine is never ahead of the log, and a log that is gone is noticed.
 //!
-//! Always: one memory at a time, each answered once; the engine gets it, and the number up to which it
+//! By design: one memory at a time, each answered once; the engine gets it, and the number up to which it
 //! then holds everything, in one atomic write.
 //! Not here: when (`owner.rs`).
 

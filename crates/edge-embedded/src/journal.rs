@@ -8,7 +8,7 @@
 //! A batch over several cores is one record, in the log of the first of them: so it is there whole or
 //! not at all after a crash. Such a record may go only when the engines of *all* its cores hold it.
 //!
-//! Always: no file, clock or thread is touched here; actions are carried out by its owner.
+//! By design: no file, clock or thread is touched here; actions are carried out by its owner.
 //! Not here: reading a record back (`recovery.rs`).
 
 use crate::mailbox::{Letter, Waiter};

@@ -12,6 +12,7 @@
 //!
 //! Always: one order for the whole store; a batch is there whole or not at all, over any cores; the log is
 //! cut only behind what the engines hold; every queue has a bound.
+//! Held by: `a_snapshot_is_one_instant_of_all_cores`, `files_do_not_balloon`.
 //! Not here: replication (that is Hive), the C interface (edge-embedded-c). Bytes: docs/formats/embedded.md;
 //! why it is as it is: docs/decisions/0020.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // The edge is where clocks, files and threads are.

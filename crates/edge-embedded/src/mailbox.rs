@@ -4,6 +4,7 @@
 //! the owner may then stand still for an instant of its own (`core.rs`).
 //!
 //! Always: at most LETTERS_MAX letters wait; letters come out in the order they were put in.
+//! Held by: `it_is_bounded_and_in_order`.
 //! Not here: how the owner is woken (`core.rs`).
 
 use bytes::Bytes;

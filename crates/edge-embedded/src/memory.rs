@@ -4,6 +4,7 @@
 //! A key's versions lie behind one another, the newest first; a delete is a version without a value.
 //!
 //! Always: a version, once there, does not change; the newest up to a number is found by one look-up.
+//! Held by: `a_key_is_read_as_of_a_number`, `walks_skip_what_came_later`.
 //! Not here: when a memory is given to the engine (`core.rs`).
 
 use bytes::Bytes;

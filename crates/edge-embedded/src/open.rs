@@ -5,6 +5,7 @@
 //! ```
 //!
 //! Always: a store that is refused is left as it was; a thread that panics latches the store.
+//! Held by: `other_directories_are_refused_untouched`.
 //! Not here: what the threads do (`owner.rs`, `flusher.rs`, edge-disk).
 
 use crate::core::{Core, Shared};

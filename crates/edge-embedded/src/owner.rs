@@ -9,6 +9,7 @@
 //!
 //! Always: a waiter hears only of what is synced; a failed write, a failed engine or a panic latches the
 //! store; every queue has a bound.
+//! Held by: `a_failed_disk_latches_the_store`.
 //! Not here: what a log is (core-log) and how it is written (edge-disk).
 
 use crate::core::{Core, Shared, View};

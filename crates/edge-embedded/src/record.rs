@@ -7,6 +7,7 @@
 //!
 //! Always: a body is made once, by the writer; keys and values in memory are slices of it. Whatever
 //! bytes are read, the answer is an error, not a panic.
+//! Held by: `hostile_entries_are_errors_and_no_panics`.
 //! Not here: checksums (core-log has them).
 
 use base_types::codec::{DecodeError, Reader, Writer};

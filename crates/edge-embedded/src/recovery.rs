@@ -7,6 +7,7 @@
 //!
 //! Always: nothing is written before every log has been read and found whole (or its damage accepted);
 //! no log is cut before *every* engine is written, for a batch over several cores is in one log only.
+//! Held by: `power_cuts_take_nothing_that_was_synced_and_no_part_of_a_batch`.
 //! Not here: the logs' own recovery (core-log), which cuts a torn tail back to the last whole batch.
 
 use crate::core::owner_of;

@@ -10,6 +10,7 @@
 //! another view. A walk merges the cores' memories and engine snapshots by key.
 //!
 //! Always: no lock is taken; a snapshot's answers never change; of a batch it shows all or nothing.
+//! Held by: `a_snapshot_is_one_instant_of_all_cores`.
 //! Not here: single newest values (`Store::get`).
 
 use crate::core::{Shared, View};

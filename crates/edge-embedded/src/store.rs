@@ -2,6 +2,7 @@
 //!
 //! Always: a write that returned is seen by every read that begins then, from any thread; an error
 //! says whether the write may have happened.
+//! Held by: `it_is_an_ordered_map`.
 //! Not here: scans and snapshots (`snapshot.rs`), how a write is done (`core.rs`), threads (`open.rs`).
 
 use crate::core::{Core, Shared};

@@ -1,6 +1,7 @@
 //! Random numbers from the operating system: ids that no other node may ever draw, seeds, and secrets.
 //!
 //! Always: fails loudly where the system gives none; nothing here is derived from a clock.
+//! Held by: `secrets_are_drawn_where_none_is_given`.
 //! Not here: the core's own generator (it is seeded from here and deterministic from then on).
 
 use base_types::action::{Action, Request};

@@ -10,6 +10,7 @@
 //!
 //! Always: every bound holds for the whole node; one source (an IPv4 address, an IPv6 /64) never has all of a bound; what is
 //! held is given back by being dropped.
+//! Held by: `one_source_leaves_room_for_others`.
 //! Not here: what is answered, the peers' port (it shares handshakes out by `shares` too).
 
 pub mod accept;

@@ -5,6 +5,7 @@
 //! (Rust's `Instant`) does during a suspend. Where there is no CLOCK_BOOTTIME, that one is taken, and the
 //! node says so when it starts. Of a machine that is held by its hypervisor every clock stands still, and
 //! nothing here can tell: docs/guides/clocks.md says what to set.
+//! Held by: `the_clock_counts_suspension_and_never_goes_back`, `a_system_without_the_boot_clock_says_so`.
 //! Not here: wall-clock time (only certificates need it); timers of tokio, which may fire late by the length
 //! of a suspend: who is woken reads this clock anew.
 

@@ -3,6 +3,7 @@
 //! Always: an unknown key, a value out of its range or a file others could read refuses the start with
 //! the file, the line and the remedy; nothing is guessed. [`NodeFile`] is the file as written (and can
 //! be written back by `hive dev`), [`Config`] is the file after every check.
+//! Held by: `each_mistake_is_named_with_line_and_remedy`, `a_good_file_is_taken_and_written_back`.
 //! Not here: the data directory (`data.rs`), what a certificate must say (`tls.rs`).
 
 pub mod check;

@@ -1,6 +1,6 @@
 //! The core as the host's machine.
 //!
-//! Always: a thin face, nothing is decided here.
+//! By design: a thin face, nothing is decided here.
 
 use crate::counters;
 use crate::machine::{Machine, MachineFactory, Metric, Opened};

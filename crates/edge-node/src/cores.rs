@@ -4,7 +4,7 @@
 //!   hive-s3-i, hive-etcd-i: Cores::ask ─letter─▶ a core's thread: carry ─▶ LaneDoor::ask ─▶ the answer
 //!         ▲ each to who waits ─── Answers of the thread ◀── all of a core's turn, one wake ───┘
 //! ```
-//! Always: requests under way are bounded ([`CALLS_MAX`]), and those that wait for one core's thread ([`LETTERS_WAITING_MAX`]); every
+//! By design: requests under way are bounded ([`CALLS_MAX`]), and those that wait for one core's thread ([`LETTERS_WAITING_MAX`]); every
 //! request has a deadline, so every one ends; one whose client went away is cancelled at the core. Answers that wait are of requests under way,
 //! so they are as bounded.
 //! Not here: retries (the core routes until the deadline).

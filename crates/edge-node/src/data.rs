@@ -13,6 +13,7 @@
 //! the disk id is drawn when the directory is made and lost with it, so that a node that lost its disk
 //! is known by its new one. Each lane's log is begun when the directory is made, and a lane whose log is gone is refused:
 //! it would vote without its memory. Names become durable (directory synced) before anything relies on them.
+//! Held by: `what_belongs_to_another_is_refused_and_left_alone`, `level_is_kept_and_only_rises`.
 //! Not here: what the log and the engines keep in their files; what belongs together: docs/formats/data-directory.md.
 
 mod logs;

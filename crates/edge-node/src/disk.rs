@@ -1,6 +1,6 @@
 //! What a lane's log writer (edge-disk) reports, as the core's events.
 //!
-//! Always: one event a report, in its order.
+//! By design: one event a report, in its order.
 //! Not here: files and threads (edge-disk), stalls (the lane watches how long its write is out).
 
 use core_node::api::Event;

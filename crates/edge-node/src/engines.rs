@@ -6,6 +6,7 @@
 //!
 //! Always: every lane offers every engine of the build; a directory that an engine refuses is named in
 //! the error and left as it is; one that is damaged is set aside (engines/aside.rs).
+//! Held by: `a_foreign_directory_stops_the_start_with_its_name`, `a_damaged_engine_is_set_aside_and_made_anew`.
 //! Not here: what an engine is (base-engine), which one a replica gets (core-node).
 
 use crate::config::EngineSection;

@@ -7,7 +7,7 @@
 //!
 //! Until the members are as written no node of a new world is ready: the other nodes watch.
 //!
-//! Always: done by one node only, the master of shard 0, through the same actions a client would send;
+//! By design: done by one node only, the master of shard 0, through the same actions a client would send;
 //! every step may be repeated, and is given up after `TRIES_MAX`.
 //! Not here: what a topology becomes (core-keyspace's from_static_topology).
 

@@ -14,6 +14,7 @@
 //! Always: memory for a request is bounded by the body limit, and for all unfinished ones by the node's, and grows with the bytes
 //! that came; heads, bodies and the taking of answers have a time; a client that goes away cancels its request; connections are
 //! bounded, and where clients' take all the room, operators' requests are answered still.
+//! Held by: `unfinished_requests_are_bounded_together`, `operators_are_answered_while_clients_flood`, `a_client_that_goes_away_cancels_and_connections_are_bounded`.
 //! Not here: JSON (door-http), what actions do (core-node).
 
 #[cfg(feature = "engine-object")]

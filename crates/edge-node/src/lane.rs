@@ -6,7 +6,7 @@
 //!  the clock                  ──▶ next_wake ────────┘
 //! ```
 //!
-//! Always: effects are carried out in the order given; events of one turn are bounded; a mailbox that
+//! By design: effects are carried out in the order given; events of one turn are bounded; a mailbox that
 //! is full is back-pressure (mail waits, and no new client request is taken until it has gone), never
 //! loss. A panic, `Effect::Halt` or a dead helper thread ends the lane, and with it the process.
 //! Not here: sockets (http, peers), what the events mean (core-node).

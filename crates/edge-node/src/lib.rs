@@ -9,6 +9,7 @@
 //! Always: the core is only ever called as "some events, then finish_turn, then the effects in order";
 //! nothing is acknowledged that the log writer has not reported; a failed disk, a panic or a core that
 //! asks for it ends the process (the world is built to lose one node).
+//! Held by: `a_panic_and_a_halt_end_the_node`.
 //! Not here: what a request means (core-node), how it is written in JSON (door-http) or S3's XML (door-s3).
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // The edge is where clocks, files and sockets are.
 

@@ -1,6 +1,6 @@
 //! The core as the host sees it, so that tests can host another machine in its place.
 //!
-//! Always: called from one thread only, with time that never goes back.
+//! By design: called from one thread only, with time that never goes back.
 //! Not here: the core itself (core-node).
 
 use base_engine::Engine;

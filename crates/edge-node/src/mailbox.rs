@@ -6,7 +6,7 @@
 //!                                                 └─────────────┘
 //! ```
 //!
-//! Always: a letter accepted is taken once, unless the receiver closes; letters of one sender keep
+//! By design: a letter accepted is taken once, unless the receiver closes; letters of one sender keep
 //! their order; never more than the bound wait; those who wait for room are served in the order of
 //! asking, nobody overtakes the line; closing wakes everybody. One lock, held for a few moves; wakers
 //! are called outside it.

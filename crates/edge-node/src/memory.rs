@@ -1,6 +1,7 @@
 //! What a node asks of the allocator: memory of its own for each core, and back to the system when a thread falls quiet.
 //!
 //! Always: nothing is given back while a thread is busy, since its next turns would fetch it again.
+//! Held by: `once_each_time_it_becomes_quiet`.
 //! Not here: which allocator there is (the program says how to ask it).
 
 use std::sync::OnceLock;

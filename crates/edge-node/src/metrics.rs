@@ -1,6 +1,6 @@
 //! `/metrics`: the lanes' reports as OpenMetrics text.
 //!
-//! Always: counters are those of the lanes' last reports (at most a second old), so a lane that hangs can be seen; health is
+//! By design: counters are those of the lanes' last reports (at most a second old), so a lane that hangs can be seen; health is
 //! what the node answers now, and `health_answered` is 0 where it does not. Every name and label stands in
 //! `testdata/metrics.txt`. Not here: the core's own numbers (counters.rs).
 

@@ -1,6 +1,7 @@
 //! What the node knows of its machine: load, disk, its own use; and the files it watches.
 //!
 //! Always: one thread, one look a second; numbers that cannot be read are zero, never an error.
+//! Held by: `the_machine_can_be_looked_at`.
 //! Not here: what they are used for (core-node's scores).
 
 use crate::mailbox::Sender;

@@ -8,6 +8,7 @@
 //!
 //! Always: a port is only taken when everything that can refuse the start has been looked at; nothing
 //! is served before all lanes of a thread are open.
+//! Held by: `a_port_in_use_refuses_the_start`, `a_check_refuses_what_a_start_refuses_and_touches_nothing`.
 //! Not here: signals and the exit code (edge-cli calls `run` and `wait_for_signal`).
 
 pub mod run;

@@ -13,6 +13,7 @@
 //! never altered or handed to another lane; a connection that is silent for `SILENCE_MAX` is dead.
 //! `PeerUp` when the first connection with a node (either way) is up, and when the dialled one is: what is then said leaves at
 //! once. `PeerDown` when the last has gone. Who is dialled by a peer dials it without a further pause.
+//! Held by: `the_hello_must_fit_and_frames_come_through`, `a_peer_that_hears_and_says_nothing_is_dead`.
 //! Not here: what is in a frame (core-node).
 
 pub mod accept;

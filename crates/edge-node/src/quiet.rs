@@ -1,6 +1,7 @@
 //! Log lines that an outsider can cause come at a bounded rate.
 //!
 //! Always: one line a period; the next one says how many were left out.
+//! Held by: `one_line_a_period`.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Always: written whole and synced; a file that is missing, of another format or damaged is no memory, which the configured
-//! lists stand in for, and is said so. Not here: what an announcement means (core-node).
+//! lists stand in for, and is said so. Held by: `what_is_written_is_read_and_damage_is_no_memory`. Not here: what an announcement means (core-node).
 
 use base_types::{ClusterId, DiskId, Generation, LogIndex, NodeId, ReplicaId};
 use core_cluster::api::Member;

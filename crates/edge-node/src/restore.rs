@@ -7,7 +7,7 @@
 //!     └──────────── rows copied, one member, an empty log ────────┴─rename─▶ <data>
 //! ```
 //!
-//! Always: the place keeps what it holds; a directory appears under its name whole or not at all; one that
+//! By design: the place keeps what it holds; a directory appears under its name whole or not at all; one that
 //! is there is refused. Every cluster found continues alone from the index that was in the store; other nodes
 //! join it as new members. The world gets a greater incarnation: nodes of the old one are refused, and stop serving when they hear
 //! of it (decision 0036).

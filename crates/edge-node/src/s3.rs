@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Always: connections are bounded apart from the HTTP door's; a client that stops sending or taking bytes, or is too slow at
-//! it, is cut off; calls under way are bounded. Why not on the cores' threads: decision 0016.
+//! it, is cut off; calls under way are bounded. Held by: `the_slow_are_let_go_and_leave_no_object`, `a_flood_on_one_door_leaves_the_other`. Why not on the cores' threads: decision 0016.
 //! Not here: S3 itself (door-s3), what a call does (core-node).
 
 mod background;

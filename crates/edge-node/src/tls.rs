@@ -4,6 +4,7 @@
 //! uses, and names `node-<id>.<world>.hive` and no other node; nothing is resumed, so every connection checks again; none
 //! outlives the certificates it was made with.
 //! Changed files are taken up for new connections; files that do not fit together are left aside.
+//! Held by: `certificate_of_several_nodes_is_refused`, `changed_files_are_taken_up_and_bad_ones_left_aside_while_connections_continue`.
 //! Not here: sockets and the peers' own handshake (`peers`), the client doors (`doors`).
 
 pub mod doors;

@@ -2,6 +2,7 @@
 //!
 //! Always: damage is `Corrupt`; a failed write is `Io` whatever its reason, for fjall takes no further
 //! one after it.
+//! Held by: `a_disk_without_room_refuses_puts_only`, `lost_and_cut_files_are_damage`.
 //! Not here: the room a batch needs (`base_engine::stored` asks for it before anything is written).
 
 use base_engine::stored::failure::io_failure;

@@ -14,6 +14,7 @@
 //!
 //! Always: nothing of an acknowledged batch is cut off unless it rotted, and then all after it is cut off too: the
 //! state is an earlier one, at an index that the node can continue from.
+//! Held by: `rot_in_the_last_journal_is_refused_or_leaves_an_earlier_state`, `every_cut_and_every_lost_sector_leaves_before_or_after`.
 //! Not here: tables and files of values, whose blocks fjall checks as it reads them.
 
 use base_engine::stored::failure::path_failure;

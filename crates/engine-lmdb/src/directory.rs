@@ -6,6 +6,7 @@
 //!   lock.mdb   LMDB's readers and writer; recreated at each opening
 //!
 //! Always: nothing is changed here before the directory is known to be ours.
+//! Held by: `directories_of_others_are_refused_untouched`.
 //! Not here: the marker inside the environment (`open.rs`).
 
 use crate::failure::path_failure;

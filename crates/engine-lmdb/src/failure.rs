@@ -1,6 +1,7 @@
 //! What LMDB and the system say, in the contract's words.
 //!
 //! Always: a full disk is `Full`, whichever layer reports it; damage is `Corrupt`; the rest is `Io`.
+//! Held by: `a_full_engine_reads_deletes_and_recovers`, `damaged_heads_are_damage`.
 //! Not here: damage found by our own checks (`format.rs`, `directory.rs`).
 
 use base_engine::EngineError;

@@ -1,6 +1,7 @@
 //! Fences and roll in the environment: how absence is proved here (`base_engine::fences`).
 //!
 //! Always: fences change in the transaction that changes the keys they are of; what is found damaged stays damaged.
+//! Held by: `the_damage_stays`, `a_flipped_key_is_never_absence`.
 //! Not here: what a fence proves (base-engine), making environments (`open.rs`).
 
 use crate::failure::lmdb_failure;

@@ -11,6 +11,7 @@
 //! value that belongs to another key.
 //!
 //! Always: integers in values are little-endian; keys of a space stay in byte order.
+//! Held by: `keys_keep_their_order_and_come_back`.
 //! Not here: files (`directory.rs`), transactions.
 
 use base_engine::EngineError;

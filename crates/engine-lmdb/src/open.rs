@@ -8,6 +8,7 @@
 //!   damaged roll ──▶ recreated
 //!
 //! Always: a directory that is refused keeps every byte it had.
+//! Held by: `directories_of_others_are_refused_untouched`, `newer_formats_and_other_identities_are_refused_untouched`.
 //! Not here: reading the file's head (`directory.rs`), reads and writes.
 
 use crate::directory::{self, Found, DATA_FILE, LOCK_FILE};

@@ -1,6 +1,6 @@
 //! The whole check: every pair is visited and its checksum tried, and every space's keys add up.
 //!
-//! Always: reads only; memory is bounded by one pair.
+//! By design: reads only; memory is bounded by one pair.
 //! Not here: mending. A damaged engine is rebuilt from a peer.
 
 use crate::failure::lmdb_failure;

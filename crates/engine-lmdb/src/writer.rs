@@ -17,6 +17,7 @@
 //! that which keys came is known without a second descent.
 //!
 //! Always: an error means that nothing of the batch is there.
+//! Held by: `a_batch_beyond_the_map_leaves_nothing`.
 //! Not here: how readers learn of it (`readers.rs`).
 
 use crate::failure::lmdb_failure;

@@ -7,6 +7,7 @@
 //! Always: the same calls give the same answers (no clock, no randomness, no address order); a
 //! snapshot and an image cost one reference, and a write copies only the spaces it touches, and only
 //! while a snapshot or an image of them lives; values are shared, never copied.
+//! Held by: `an_image_stays_as_it_was`, `values_are_shared_not_copied`.
 //! Not here: when things fail (proof-sim decides), persistence (engine-lmdb and its like).
 #![deny(missing_docs)]
 // One lock, held for moments, never across a visit; the wall this lint builds is around core-*.

@@ -1,6 +1,6 @@
 //! The worked example of docs/contributing/engine.md: the smallest engine that keeps the whole contract of base-engine.
 //!
-//! Always: readers see one finished write; a snapshot costs one reference; the suite of base-engine passes.
+//! By design: readers see one finished write; a snapshot costs one reference; the suite of base-engine passes.
 //! Not here: disks. What a write has done is durable because a "crash" of this engine forgets nothing.
 
 use base_engine::conformance::EngineFactory;

@@ -5,8 +5,8 @@
 //!  the owner ──objects──▶ <place>/<name>/hive/… ──▶ DbReader: the manifest, then the log after it, every `follow`
 //! ```
 //!
-//! Always: only requests that read (tests: a store that refuses every other one is read as well); what is seen was
-//! durable. Two reads may see two instants.
+//! Always: only requests that read (`it_writes_nothing`); what is seen was durable (`it_sees_what_is_durable_and_what_comes`).
+//! Two reads may see two instants.
 //! Not here: what is in the spaces. Garbage is kept for ten minutes by its owner (`collected.rs`), so a reader that
 //! follows more often than that does not lose what it reads.
 

@@ -3,7 +3,7 @@
 //! SlateDB judges garbage by the age of an object, and removes an old one the moment merging has replaced
 //! it; a walk that began before would lose it underneath.
 //!
-//! Always: an object goes only [`KEPT`] after it was first seen to be garbage.
+//! By design: an object goes only [`KEPT`] after it was first seen to be garbage.
 //! Not here: what is garbage (SlateDB).
 
 use async_trait::async_trait;

@@ -1,6 +1,7 @@
 //! What SlateDB and the object store say, in the contract's words.
 //!
 //! Always: `Fenced` means only that another process writes now.
+//! Held by: `whoever_opened_first_is_refused_for_good`.
 //! Not here: which requests are tried again (`base_objects`).
 
 use base_engine::EngineError;

@@ -1,6 +1,7 @@
 //! Where an engine's objects are, and the file in its directory that says so.
 //!
 //! Always: a directory made for one place is not opened with another: the data would seem to be gone.
+//! Held by: `a_second_open_of_a_directory_waits_for_the_first`, `another_engines_directory_is_refused`.
 //! Not here: what is in the place (`store.rs`).
 
 use crate::failure::objects_failure;

@@ -4,6 +4,7 @@
 //! SlateDB's memory already, and must not be seen before it is durable.
 //!
 //! Always: a commit is a batch and a flush of the log, waited for; one at a time (the contract).
+//! Held by: `a_kill_at_any_object_leaves_every_commit`.
 //! Not here: what keys and values mean.
 
 use crate::collected::Kept;

@@ -4,6 +4,7 @@
 //! itself inside another runtime, where a runtime may not be.
 //!
 //! Always: a caller waits on a channel, with a deadline.
+//! Held by: `a_stalled_store_makes_a_write_wait`.
 //! Not here: what is done.
 
 use base_engine::EngineError;

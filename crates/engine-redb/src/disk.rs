@@ -1,6 +1,7 @@
 //! The file redb writes, with a bound on its length.
 //!
 //! Always: a file that would outgrow its bound is refused as a full disk would refuse it.
+//! Held by: `a_disk_without_room_refuses_puts_only`.
 //! Not here: locking (`base_engine::stored::Directory` holds the directory's lock).
 
 use redb::StorageBackend;

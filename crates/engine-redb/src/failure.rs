@@ -1,6 +1,7 @@
 //! What redb says, in the contract's words.
 //!
 //! Always: no room is `Full`; damage is `Corrupt`; the rest is `Io`.
+//! Held by: `a_disk_without_room_refuses_puts_only`, `a_missing_or_cut_file_is_damage`.
 //! Not here: damage found by seals (`base_engine::stored::format`).
 
 use base_engine::stored::failure::io_failure;

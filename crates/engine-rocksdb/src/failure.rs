@@ -2,6 +2,7 @@
 //!
 //! Always: damage is `Corrupt`; a failed write is `Io` whatever its reason, for RocksDB takes no further
 //! one after it; a text of the shim is freed once.
+//! Held by: `every_kind_has_its_word`, `exceptions_become_errors_of_every_call`.
 //! Not here: the room a batch needs (`base_engine::stored` asks for it before anything is written).
 
 use crate::ffi::{hive_rocks_free, HiveError};

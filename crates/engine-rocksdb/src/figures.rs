@@ -1,6 +1,6 @@
 //! What reads did and what tables look like: RocksDB's own counts, for figures.
 //!
-//! Always: counting costs nothing that is not paid anyway (RocksDB counts per thread at its default level).
+//! By design: counting costs nothing that is not paid anyway (RocksDB counts per thread at its default level).
 //! Not here: MetaHive's counters (`metahive.rs`).
 
 use crate::ffi::*;

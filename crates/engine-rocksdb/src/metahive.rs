@@ -8,6 +8,7 @@
 //!
 //! Always: metadata stays in this node's files: reads, ranges, snapshots and exports of the contract do not
 //! show it; a key that is damaged is refused until it is written anew, and that repairs it.
+//! Held by: `general_metadata_goes_nowhere`, `flips_that_stay_are_refused_until_written_anew`.
 //! Not here: judging (shim/verify.cc), asking another replica for a right value (core-cluster).
 
 use crate::ffi::*;

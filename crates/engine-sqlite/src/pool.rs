@@ -1,6 +1,6 @@
 //! Connections that read: one for each read at a time, kept for the next.
 //!
-//! Always: a connection in the pool has no transaction; no more than `IDLE_MAX` wait in it.
+//! By design: a connection in the pool has no transaction; no more than `IDLE_MAX` wait in it.
 //! Not here: the connection that writes (`store.rs`).
 
 use crate::failure::sqlite_failure;

@@ -3,7 +3,7 @@
 //!
 //!   Client ──calls.rs──▶ action(JSON) ──client.rs: attempts within the deadline──▶ transport.rs: one HTTP exchange
 //!
-//! Always: every request carries a request id, the same on each attempt, so that a retry never
+//! By design: every request carries a request id, the same on each attempt, so that a retry never
 //! applies twice; "unknown outcome" is never reported as "failed". Not here: what an action does.
 #![deny(missing_docs)]
 

@@ -1,7 +1,7 @@
 //! TLS to nodes: whom a client trusts, what it shows of itself, and what a failure means for people.
 //!
 //! Always: a node's certificate is of the authorities given, valid now, and names the host of the endpoint; no other
-//! authority is trusted. Not here: connections (transport.rs).
+//! authority is trusted. Held by: `names_authorities_and_times_are_checked`. Not here: connections (transport.rs).
 
 use crate::ClientError;
 use rustls::pki_types::pem::PemObject;

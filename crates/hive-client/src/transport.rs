@@ -1,7 +1,7 @@
 //! One HTTP exchange with one endpoint, over a pool of kept-alive connections.
 //!
 //! Always: an answer is at most `ANSWER_BYTES_MAX`; a failure says whether the request can have
-//! reached the node. Not here: when to try again (client.rs).
+//! reached the node. Held by: `endpoints_are_read_or_refused`. Not here: when to try again (client.rs).
 
 use crate::silence::{Silence, PROBE_PATIENCE};
 use crate::tls::{explain, Tls};

@@ -3,7 +3,7 @@
 //!   proof-check (what, when) ──▶ this file (does it) ──▶ members.rs (processes) + links.rs (what is between them)
 //!   clients.rs (a stream of operations for each level) ──▶ proof-check (shares, gaps, redundancy)
 //!
-//! Always: one fault at a time in a system, the next after full redundancy is back or was waited for long enough; Hive and
+//! By design: one fault at a time in a system, the next after full redundancy is back or was waited for long enough; Hive and
 //! etcd are measured at the same time, so that both have the same neighbours on the machine, with the same plan but for what
 //! etcd has no counterpart of. Not injected here: clocks that jump, which needs rights; the simulator's run of the same
 //! schedule has them (proof-sim, `availability`).

@@ -10,7 +10,7 @@
 //! threads, which may share a sync where a library lets them. Gets follow an opening, so that none is
 //! answered from what was just written.
 //!
-//! Always: all systems are measured in turn in each round, not one after the other.
+//! By design: all systems are measured in turn in each round, not one after the other.
 //! Not here: how each library is called (`peers.rs`), a world's figures (`workloads.rs`).
 
 mod peers;

@@ -3,7 +3,7 @@
 //!   five nodes of Hive ─┐
 //!   five members of etcd ┴─ benchmark put, range (linearizable), watch-latency ──▶ rates, latencies, the servers' CPU time
 //!
-//! Always: both are asked by the same tool with the same words, in turns, a fresh world each; every endpoint has its share of the
+//! By design: both are asked by the same tool with the same words, in turns, a fresh world each; every endpoint has its share of the
 //! connections. Clients and servers share the machine.
 //! Not here: etcd's JSON gateway (workloads.rs), faults (availability.rs).
 

@@ -1,7 +1,7 @@
 //! kill -9 the leader under load; the longest gap between two acknowledged writes is the figure.
 //!
 //! The gap is over all clients and all keys of one cluster: nothing was acknowledged by anyone in it.
-//! Always: the node that is killed is the one that leads when the order is given.
+//! By design: the node that is killed is the one that leads when the order is given.
 
 use crate::load::{self, Keys};
 use crate::measure::round;

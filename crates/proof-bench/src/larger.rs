@@ -5,7 +5,7 @@
 //! Figures: latencies; write amplification (what the processes sent to the disk, for each byte that each replica was given);
 //! space amplification (what lies on the disk, for each live byte of each replica); logs and numbers of files over time.
 //!
-//! Always: the bound holds page cache as well as what the processes ask for. Not here: reads.
+//! Always: the bound holds page cache as well as what the processes ask for. Held by: `what_grows_without_end_is_told_from_what_has_come_to_rest`. Not here: reads.
 
 use crate::limit::MemoryLimit;
 use crate::load::{self, End, Job, Keys};

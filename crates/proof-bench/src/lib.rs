@@ -6,7 +6,7 @@
 //!   overload.rs: twice of what a world can do, then half; larger.rs + limit.rs: data of three times the memory
 //!   embedded.rs: the embedded store beside LMDB, redb and fjall, in this process
 //!
-//! Always: every figure says how many errors came with it and what it did not measure.
+//! By design: every figure says how many errors came with it and what it did not measure.
 //! Not here: correctness (proof-check, proof-sim). Ships in the program as `hive bench`.
 #![deny(missing_docs)]
 

@@ -1,6 +1,6 @@
 //! A bound on the memory of processes, their page cache included: a control group of our own.
 //!
-//! Always: the group is removed with this value, when its processes have ended. Where none can be made the caller gets an error:
+//! By design: the group is removed with this value, when its processes have ended. Where none can be made the caller gets an error:
 //! no figure is given as one of limited memory that was not.
 
 use crate::BenchError;

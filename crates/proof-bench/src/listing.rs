@@ -7,7 +7,7 @@
 //!   fill ─▶ shards split until none has too many rows ─▶ pages · counts · cuts · a walk · a walk in parts
 //! ```
 //!
-//! Always: the number of shards a figure was taken at is counted, not assumed, and nothing is measured while shards are
+//! By design: the number of shards a figure was taken at is counted, not assumed, and nothing is measured while shards are
 //! on their way; a walk counts the keys that it got, each read out of the answer.
 //! Not here: puts and gets (objects.rs).
 

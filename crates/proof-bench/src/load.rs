@@ -4,6 +4,7 @@
 //! Lean on purpose, since it shares the machine with what it measures: one thread, raw TCP, requests
 //! patched in place, answers scanned for status and length only. Always: a lost connection is an
 //! error, and its client continues at the next endpoint.
+//! Held by: `every_answer_is_counted_as_what_it_is`.
 
 use crate::measure::{cpu_time, cpu_time_of, histogram, Run};
 use crate::request::Template;

@@ -5,7 +5,7 @@
 //!   split      puts at a part of the full rate, one in four of a new key, while shards are split in three
 //! ```
 //!
-//! Always: the number of shards a figure was taken at is counted, not assumed.
+//! By design: the number of shards a figure was taken at is counted, not assumed.
 //! Not here: listings (listing.rs).
 
 use crate::listing::{count_shards, settle};

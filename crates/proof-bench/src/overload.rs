@@ -7,6 +7,7 @@
 //!
 //! Always: each operation writes a key of its own. It fails if a key is lost, if goodput does not come back, or if memory is not
 //! given back; how long it took is a figure. Clients and nodes share the machine, in the closed loop as well.
+//! Held by: `goodput_is_back_when_it_stays`.
 
 use crate::availability::wire::Door;
 use crate::load::{self, End, Job, Keys};

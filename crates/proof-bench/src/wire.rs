@@ -1,6 +1,6 @@
 //! A connection of the load: raw TCP, or TLS where the world's endpoints are `https://`.
 //!
-//! Always: what is not `https://` costs nothing more than TCP. Not here: requests (`load`).
+//! By design: what is not `https://` costs nothing more than TCP. Not here: requests (`load`).
 
 use hive_client::Tls;
 use std::io;

@@ -1,6 +1,7 @@
 //! The world that is measured: one that runs already, or a fresh `hive dev` of our own.
 //!
 //! Always: a world started here is stopped when this value goes, and its data is deleted.
+//! Held by: `what_a_benchmark_starts_ends_with_it`.
 
 use crate::limit::MemoryLimit;
 use crate::{BenchError, Options};

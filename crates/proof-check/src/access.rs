@@ -7,6 +7,7 @@
 //!
 //! Always: a doubt counts for the system. What one token may do is one grant's: no operation needs two. Nothing here is taken
 //! from base-access, so that a mistake there is none here.
+//! Held by: `what_was_taken_back_before_it_was_known_is_not_done`, `what_was_allowed_all_along_is_not_denied`.
 //! Not here: how new a node's copy must be at a moment (proof-sim, `world/access.rs`).
 
 use base_types::action::{Action, BatchStep, KvTarget};

@@ -3,7 +3,7 @@
 //! `hive bench availability` carries the schedule out on processes, `proof-sim availability` in virtual time; both are
 //! reckoned here, so that their figures mean the same.
 //!
-//! Always: pure functions. Not here: doing it.
+//! By design: pure functions. Not here: doing it.
 
 pub mod schedule;
 pub mod tally;

@@ -7,6 +7,7 @@
 //! history, an unseen ghost can be dropped and a seen one moved up to the first that saw it.
 //!
 //! Always: a search ends after `steps_max` steps and is then counted as given up, not as passed.
+//! Held by: `gives_up_at_its_bound_and_says_so`.
 //! Not here: eventual reads (`values`), atomicity over several keys (`fast`).
 
 use crate::history::{Ending, History, Observed, Operation, Record, Time};

@@ -6,6 +6,7 @@
 //! level, which has no place in the order and may land once, anywhere after it began).
 //!
 //! Always: no false alarm, whatever ghosts did; real-time order is checked among strong operations.
+//! Held by: `takes_a_good_history`, `rejects_a_stale_read_a_lost_write_and_a_broken_order`.
 //! Not here: places whose keys move between clusters (`blackbox` has them).
 
 use crate::history::{page_covers, History, Observed, Operation, Place, Record, Time};

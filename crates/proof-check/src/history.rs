@@ -1,6 +1,6 @@
 //! What clients asked, when, and what they were told: the only thing the history checkers see.
 //!
-//! Always: times are the observer's own true clock, so `returned < invoked` of two records means that
+//! By design: times are the observer's own true clock, so `returned < invoked` of two records means that
 //! one really ended before the other began; every written value is used by one write only.
 //! Not here: retries (a record is one operation with all its attempts under one request id).
 

@@ -5,6 +5,7 @@
 //!
 //! Always: strong and absolute writes lose nothing. A hopeful or eventual write may be lost only where
 //! leadership moved after it was acknowledged: the cluster later answered at a higher term.
+//! Held by: `counts_losses_and_rejects_those_not_allowed`.
 //! Not here: which fault made leadership move (proof-sim counts faults).
 
 use crate::history::{Ending, History, Observed, Operation, Place, Record};

@@ -13,6 +13,7 @@
 //!   records under the standard schedule of faults ──▶ availability   shares of failed operations, gaps
 //!
 //! Always: pure functions of their input; a checker that gives up says so and never counts as passed.
+//! Held by: `gives_up_at_its_bound_and_says_so`.
 //! Not here: making histories (proof-sim), what a reply means (base-types).
 #![deny(missing_docs)]
 

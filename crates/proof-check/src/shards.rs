@@ -10,6 +10,7 @@
 //! anybody could learn of it, and thus before another shard can have begun to serve.
 //!
 //! Always: a write is judged by the epoch its sender named and by how its shard stood before it.
+//! Held by: `a_split_and_what_comes_behind_it_is_well`, `rejects_what_a_shard_does_not_own`.
 //! Not here: which replica said what (proof-sim), partitions of keyspaces (`invariants`), what clients see (the history checkers).
 
 use crate::Violation;

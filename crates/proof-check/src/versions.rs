@@ -14,6 +14,7 @@
 //! - a key goes by a client's delete, or with its lease: not before the lease's time has passed since its last renewal began.
 //!
 //! Always: a doubt (an unknown outcome, a stamp that nobody has seen all changes up to) counts for the system.
+//! Held by: `right_story_passes_and_each_wrong_one_is_noticed`.
 //! Not here: asking, and what is found after all has ended (proof-sim).
 
 use crate::{Ending, Violation};

@@ -3,7 +3,7 @@
 //! An engine's tests implement [`EngineFactory`] and say
 //! `base_engine::conformance_tests!(MyFactory::default());`, which makes one `#[test]` of each check.
 //!
-//! Always: each check asks the factory for a fresh engine and compares it with a `BTreeMap` twin;
+//! By design: each check asks the factory for a fresh engine and compares it with a `BTreeMap` twin;
 //! random choices come from fixed seeds, so a failure repeats.
 //! Not here: an engine's own damage and limits (its own tests), speed (its examples).
 

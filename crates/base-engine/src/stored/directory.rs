@@ -9,6 +9,7 @@
 //! acknowledged to anybody. Files without `ENGINE` are somebody else's.
 //!
 //! Always: a directory that is refused keeps every byte it had; `ENGINE` changes whole or not at all.
+//! Held by: `directories_of_others_are_refused_untouched`, `a_making_cut_short_is_made_again`.
 //! Not here: the marker inside the engine's files (`mod.rs`).
 
 use super::failure::path_failure;

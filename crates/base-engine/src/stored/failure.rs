@@ -1,6 +1,6 @@
 //! What the system says, in the contract's words; and the write that is never tried again.
 //!
-//! Always: a full disk is `Full`, whichever layer reports it.
+//! By design: a full disk is `Full`, whichever layer reports it.
 //! Not here: what an engine's library says (the engine's own `failure`).
 
 use crate::EngineError;

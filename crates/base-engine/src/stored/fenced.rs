@@ -1,6 +1,7 @@
 //! Fences and roll in a raw store: how absence is proved there ([`crate::fences`]).
 //!
 //! Always: fences are written in the commit that changes the keys they are of.
+//! Held by: `an_engine_without_fences_gets_them`, `a_flipped_key_is_never_absence`.
 //! Not here: what a fence proves (`fences.rs`), which engines have them (`RawStore::FENCED`).
 
 use super::changes::Changes;

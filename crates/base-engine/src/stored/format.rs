@@ -13,6 +13,7 @@
 //!
 //! Always: every value ends in a seal over its whole key and itself; integers in values are
 //! little-endian; keys of a space stay in byte order.
+//! Held by: `a_seal_finds_flips_swaps_and_cuts`, `keys_keep_their_order_and_come_back`.
 //! Not here: what an engine puts around these bytes (pages, tables, journals).
 
 use crate::EngineError;

@@ -1,6 +1,7 @@
 //! Snapshots that expire: what a reader holds cannot be used again, and the files grow.
 //!
 //! Always: an expired snapshot never reads again; the writer never waits for a reader.
+//! Held by: `a_snapshot_is_one_instant`, `a_nested_read_of_a_snapshot_does_not_lock_up`.
 //! Not here: what is read (`mod.rs`).
 
 use crate::EngineError;

@@ -1,6 +1,7 @@
 //! What a caller should do about a failure, and whether its write may have been applied.
 //!
 //! Always: a kind's byte on the wire is fixed; its HTTP status follows from it.
+//! Held by: `refusal_bytes_are_kind_text_and_message`, `error_table_matches_its_golden_file`.
 //! Not here: which code is of which kind (`code.rs`).
 
 /// What the user should do about it (HOUSE_STYLE, "When things go wrong").

@@ -6,6 +6,7 @@
 //!
 //! Always: fields below [`LIST_FIELDS_END`] are what a listing returns and stand first, so a listing's row is a prefix
 //! of the document; fields this version does not know are kept as they came.
+//! Held by: `a_document_comes_back_with_what_it_does_not_know`.
 //! Not here: what is in a field that only the edge reads (ACLs, tags, user metadata: BSON there).
 
 use crate::codec::{DecodeError, Reader, Writer};

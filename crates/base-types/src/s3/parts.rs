@@ -7,6 +7,7 @@
 //!
 //! Always: ten thousand parts with places of sixty bytes fit a document; a part without a location has its
 //! bytes in the object's inline data (only the last part can be so small).
+//! Held by: `as_many_parts_as_there_can_be_fit_a_document`, `parts_come_back_and_tell_their_places`.
 //! Not here: what is in `checksums` (the reader of attributes), what a location means (a data store).
 
 use super::document::{field, peek_field, Document, DOCUMENT_BYTES_MAX};

@@ -3,6 +3,7 @@
 //! Always: a statement is public if it allows something to everybody, under no condition that limits callers to certain
 //! places or persons. AWS calls this a public policy; we judge it as far as its conditions are known here. All callers
 //! share this judgement: a policy that is refused as public is also reported as public.
+//! Held by: `public_is_what_nobody_can_name`.
 //! Not here: who may do what by a policy, and which policies are understood (door-s3).
 
 use alloc::collections::BTreeMap;

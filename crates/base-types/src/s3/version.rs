@@ -2,6 +2,7 @@
 //! a check, which distinguishes a mistyped or invented id from a lost one.
 //!
 //! Always: an id names one version of a key for ever; a later version has a greater stamp.
+//! Held by: `ids_come_back_and_inventions_do_not`, `versions_are_stamped_upwards_even_if_clocks_are_not`.
 //! Not here: where versions lie (core-backends, shard/keys.rs).
 
 use crate::codec::{DecodeError, Encode, Reader, Writer};

@@ -1,4 +1,4 @@
-//! The rows of uploads (docs/formats/s3-rows.md). Always: none ends in `\x01`.
+//! The rows of uploads (docs/formats/s3-rows.md). By design: none ends in `\x01`.
 
 use crate::s3_key::{close, closed_bytes};
 use base_engine::EngineError;

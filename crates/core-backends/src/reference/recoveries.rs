@@ -6,6 +6,7 @@
 //!
 //! Always: a life begins once, on one survivor; what a recovery found stays readable as long as its cluster lives, and as long
 //! as data of the ended life is kept anywhere.
+//! Held by: `a_life_begins_on_one_survivor_only`, `recoveries_whose_data_is_kept_are_not_forgotten`.
 //! Not here: choosing the survivor (core-node), its replica (core-cluster, lane/recovery.rs).
 
 use super::*;

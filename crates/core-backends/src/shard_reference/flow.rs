@@ -8,6 +8,7 @@
 //! over in one round, when all of them can be. Targets serve only when all sources have stopped. The map is switched at the same
 //! time as targets are activated: until then they refuse, and a flow that has switched ends only when all targets serve. A flow
 //! that narrows copies nothing: its source learns where its range ends, the new shard begins there, and the map follows.
+//! Held by: `a_flow_that_has_switched_ends_only_when_its_targets_serve`, `a_flow_whose_sides_are_not_equal_is_given_up_before_any_source_is_cut_over`, `flows_come_to_their_end_whatever_their_runners_do`.
 //! Not here: sending (core-node), what shards check for themselves (`shard/reshard.rs`).
 
 use super::{Command, Flow, Phase};

@@ -6,6 +6,7 @@
 //!
 //! Always: a leader with more than a few ids stays awake until they may go, then proposes one entry without commands,
 //! whose stamp lets every member forget the same; each such entry forgets something.
+//! Held by: `a_cluster_that_falls_idle_forgets_the_requests_it_need_not_remember`.
 //! Not here: how long an id is kept (`replica.rs`), the quiet itself (`lane.rs`).
 
 use crate::context::LaneContext;

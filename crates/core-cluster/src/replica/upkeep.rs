@@ -10,6 +10,7 @@
 //! Always: one such entry is under way at a time, at most one a tick. Whether its time has come the entry decides where it is
 //! applied, by the cluster's time: a leader can propose too early or twice, and nothing happens twice. The cluster's time never
 //! runs ahead of the clocks of leaders, also where leaders change (decision 0082).
+//! Held by: `lease_ends_by_itself_and_not_before_its_time`, `new_leader_ends_a_lease_once_and_not_early`.
 //! Not here: what is wanted (core-backends), what is done when it is applied (there, too).
 
 use crate::context::LaneContext;

@@ -1,6 +1,6 @@
 //! Lanes of several nodes in one process, with a network and disks that a seed makes unreliable.
 //!
-//! Always: one run is a function of its seed; without `Faults` the network takes a millisecond, loses
+//! By design: one run is a function of its seed; without `Faults` the network takes a millisecond, loses
 //! nothing, and disks answer at once.
 
 use crate::api::*;

@@ -15,6 +15,7 @@
 //! serve it; `Handover` is refused if one change was not copied; a client's retry finds what its request came to
 //! wherever the partition is; clients see at most `PartitionMoving`
 //! between Freeze and Handover, and `WrongPartition` until the document is switched.
+//! Held by: `a_reshard_survives_lost_answers_and_late_commands`, `a_freeze_holds_until_its_lease_and_a_write_then_bars_the_handover`, `a_quiet_reshard_hardly_shows`.
 //! Not here: the plan (`reshard.rs`), what each command does to a cluster (core-backends, metadata).
 
 use crate::clusters::{

@@ -2,6 +2,7 @@
 //!
 //! Always: after the moves no cluster has two partitions more than another, and no plan with fewer
 //! moves reaches that; the same document gives the same plan.
+//! Held by: `plans_are_even_and_small`.
 //! Not here: carrying it out (`run.rs`).
 
 use crate::clusters::TRIES_MAX;

@@ -1,6 +1,6 @@
 //! Whom this core knows of the world's nodes: the node map, their addresses, connections, and since when they are down.
 //!
-//! Always: an address is handed to the host once, and again when it changes. This is soft state: a node learns it again after a restart.
+//! By design: an address is handed to the host once, and again when it changes. This is soft state: a node learns it again after a restart.
 //! Not here: how the map is kept (membership/nodes.rs, registry.rs), connections themselves (edge-node).
 
 use crate::context::peers::Peers;

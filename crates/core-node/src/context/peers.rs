@@ -1,6 +1,7 @@
 //! Which other nodes can be reached, and how many lanes each has.
 //!
 //! Always: a node counts as reachable until a connection to it is lost, so that a first message is tried.
+//! Held by: `unknown_nodes_are_tried_and_lost_ones_are_not`.
 //! Not here: connections themselves (edge-node), whether a node is up by the map (nodes.rs).
 
 use base_types::NodeId;

@@ -2,7 +2,7 @@
 //! what it lists (Hive paper, 2.6).
 //!
 //! Always: the list is read to its end before the flow ends well; a cluster is dropped as silent only behind a
-//! question that it has just left without an answer. Not here: keeping the list, and how long it may be silent
+//! question that it has just left without an answer. Held by: `a_configuration_cluster_that_answers_again_after_minutes_is_kept`, `a_configuration_cluster_out_of_reach_of_its_node_alone_is_kept`. Not here: keeping the list, and how long it may be silent
 //! (config_cluster.rs).
 
 use super::confused;

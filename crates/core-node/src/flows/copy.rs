@@ -3,7 +3,7 @@
 //!
 //!   copy/keyspace/<name>   version u8 = 1 | u64 the document's version in the world | body
 //!
-//! Always: compare-and-set; a copy as new as this one is left alone. What it is made of was read strongly from the world.
+//! By design: compare-and-set; a copy as new as this one is left alone. What it is made of was read strongly from the world.
 //! Not here: when (keyspaces.rs), who reads it (location.rs).
 
 use super::confused;

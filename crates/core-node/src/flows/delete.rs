@@ -4,7 +4,7 @@
 //!
 //! Always: once the record is `Deleting` nobody resolves it any more; it is purged only when a majority
 //! of members has no replica left, so what remains can neither elect nor commit. A member that was down
-//! finds out by itself (replica_repair.rs, orphans). Not here: the tombstone of the generation (reference).
+//! finds out by itself (replica_repair.rs, orphans). Held by: `a_member_that_was_down_while_its_cluster_was_deleted_finds_out`, `a_flow_whose_runner_died_is_finished_by_another`. Not here: the tombstone of the generation (reference).
 
 use super::confused;
 use base_types::action::{ActionResult, Answer};

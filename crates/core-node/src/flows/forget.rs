@@ -3,7 +3,7 @@
 //!   Node known, and down? ─▶ member of no level 0 cluster ─▶ of no other cluster ─▶ Forget ─▶ its configuration cluster goes
 //!
 //! Always: refused while the node is up, or while any cluster lists it as a member: who is struck off is missed by
-//! nobody. A node that comes back all the same is a new one. Not here: how the node map learns of it (registry.rs),
+//! nobody. A node that comes back all the same is a new one. Held by: `a_node_is_forgotten_once_it_is_down_and_nobodys_member`, `a_member_that_is_down_is_not_forgotten`. Not here: how the node map learns of it (registry.rs),
 //! emptying a node (decommission.rs, rebalance.rs).
 
 use super::{about_node, confused};

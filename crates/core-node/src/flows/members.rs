@@ -6,6 +6,7 @@
 //! stopped, or finds it done. A node that is neither a member nor known is a mistake, and said to be one. For the clusters of
 //! level 0 it also refuses: a node that is down, leaving, of another region or in the chassis of a member; a second change while
 //! a member is joining. Whether a majority stays up, and a last member, is the cluster's own check.
+//! Held by: `wrong_changes_of_members_are_refused`, `a_second_change_waits_for_the_first`.
 //! Not here: a member that is decommissioned (rebalance.rs), how others learn of a level 0 cluster's members (level_zero.rs).
 
 use super::confused;

@@ -9,7 +9,7 @@
 //!                 └─ nobody, and the engine is an earlier one ─▶ RenewMember ─▶ done
 //!
 //! Always: decided anew from what the leader says, so that a flow that was cut short is taken up by the
-//! next one; the rule is met or the flow refuses. Not here: which members (rebalance.rs), the change of
+//! next one; the rule is met or the flow refuses. Held by: `a_move_outlives_the_death_of_whoever_works_at_it`, `a_move_that_breaks_the_rule_is_refused`. Not here: which members (rebalance.rs), the change of
 //! members itself (core-cluster).
 
 use super::members::level_zero_rule;

@@ -1,7 +1,7 @@
 //! Reports to the world where a region's level 0 cluster is: a document `region/<region>` in the world
 //! cluster, so that other regions find it (Hive paper, 2.5: all is referenced from the global cluster).
 //!
-//! Always: compare-and-set; a document that says the same is left alone. Not here: when (replica_repair.rs).
+//! By design: compare-and-set; a document that says the same is left alone. Not here: when (replica_repair.rs).
 
 use super::confused;
 use crate::wire::{read_members, write_members};

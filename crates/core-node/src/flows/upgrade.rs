@@ -3,7 +3,7 @@
 //!   status:    NodesSince, page by page ─▶ levels, and who blocks
 //!   finalize:  NodesSince ─▶ RaiseLevel, refused with the nodes that block
 //!
-//! Always: the allocator decides; what this flow has read is for the operator's eyes. The level is the greatest that the asked node
+//! By design: the allocator decides; what this flow has read is for the operator's eyes. The level is the greatest that the asked node
 //! serves. Not here: how nodes hear of it (membership/format_level.rs).
 
 use super::confused;

@@ -1,6 +1,7 @@
 //! What lanes say of themselves to lane zero, and a node of a replica to another node, with its bytes.
 //!
 //! Always: lists are bounded before anything is allocated for them.
+//! Held by: `damage_never_panics`, `peer_frame`.
 //! Not here: who asks, and what follows (membership/health.rs, membership/status.rs, routing/location.rs).
 
 use crate::wire;

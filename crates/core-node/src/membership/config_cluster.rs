@@ -8,7 +8,7 @@
 //! did) is recreated, as one is whose members lost their disks.
 //!
 //! Always: eventually the list is what is here; what is listed and not here is asked back before this
-//! node calls itself ready. Lane zero only. Not here: the flow (flows/config.rs), healing (replica_repair.rs).
+//! node calls itself ready. Lane zero only. Held by: `a_node_that_lost_its_disk_comes_back_with_all_it_had`, `a_node_without_configuration_cluster_is_healed_by_the_leaders`. Not here: the flow (flows/config.rs), healing (replica_repair.rs).
 
 use crate::context::{CoreContext, Turn};
 use crate::flows::config::{is_silence, ConfigFlow, Fit, Lost};

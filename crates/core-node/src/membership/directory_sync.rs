@@ -8,6 +8,7 @@
 //! Always: one sync at a time; one that waits for an answer which a cut has swallowed ends within a second, so that the next begins
 //! soon after the cut has healed (scenario a-lost-look-does-not-keep-an-old-copy); a copy is decided by only once the host has it on disk (the host sends [`Event::Directory`]);
 //! nothing runs in a world that asks nobody who they are.
+//! Held by: `a_copy_that_rows_overtook_is_followed_by_another`, `a_world_that_asks_nobody_has_no_users`.
 //! Not here: what a sync reads (core-access), the file (edge-node).
 //!
 //! [`Event::Directory`]: crate::api::Event::Directory

@@ -11,6 +11,7 @@
 //!
 //! Always: a late frame of an earlier boot harms nobody: it is dropped, and the word about it meets no
 //! such boot. Soft state: peers that were restarted since have forgotten as well (docs/proof/simulation.md).
+//! Held by: `only_a_boot_that_began_with_less_has_forgotten`.
 //! Not here: which batches are durable (core-log), what a lost disk leads to (replica_repair.rs).
 
 use crate::api::Effect;

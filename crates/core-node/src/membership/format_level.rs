@@ -8,6 +8,7 @@
 //! Always: a level is kept before anything that follows from it, and heard before any bytes of it. It only rises. A node whose
 //! program does not serve what it has heard takes nothing of that frame, sends nothing more, and ends; it keeps the level, so that
 //! the same program refuses the next start by itself.
+//! Held by: `level_rises_only_when_every_node_serves_it`, `old_build_that_hears_of_a_newer_level_ends_and_remembers`.
 //! Not here: when the world is raised (core-backends' `allocator/level.rs`), the operator's command (flows/upgrade.rs).
 
 use crate::api::{Effect, NodeConfig, NoteLevel};

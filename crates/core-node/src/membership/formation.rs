@@ -12,6 +12,7 @@
 //! more; a document counts only for a member on the very disk it names. A member on another disk has
 //! lost what it promised: it waits to be healed (`replica_repair.rs`) and never votes as it was.
 //! Who remembers an announcement of the cluster (level_zero.rs), or hears one, forms nothing.
+//! Held by: `a_world_waits_for_all_its_members_and_forms_once`.
 //! Not here: members that are added or come back later.
 
 use crate::context::level_zero::LevelZero;

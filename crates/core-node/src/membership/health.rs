@@ -8,6 +8,7 @@
 //! Always: what is reported was true within the last two election timeouts: nothing of an earlier round is used again. One round
 //! at a time; who asks meanwhile receives what it finds. Losing the world's or a region's majority alone leaves a node
 //! ready: clusters with a majority of their own continue serving through it.
+//! Held by: `silent_loss_of_the_world_is_seen_as_soon`, `world_without_majority_degrades_every_node`.
 //! Not here: the door's status codes (edge-node), counters (status.rs).
 
 use crate::context::level_zero::WORLD_CLUSTER;

@@ -8,6 +8,7 @@
 //!
 //! Always: what a node concludes is kept beside its identity before anything that follows from it; lane zero, which knows
 //! all replicas of the node, concludes. A node that serves nothing sends nothing either: it neither votes nor answers.
+//! Held by: `nodes_of_an_earlier_life_stop_serving`, `blank_node_joins_the_later_life`.
 //! Not here: where the number comes from (edge-node's restore.rs), the peers' handshake (edge-node).
 
 use crate::api::{Effect, NoteLevel};

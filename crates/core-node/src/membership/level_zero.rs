@@ -4,7 +4,7 @@
 //!   leader ──Announce{index, members, addresses}──▶ lane zero of every node of its scope ──▶ other lanes, Effect::Remember
 //!   a node that asks for what has a home already (heartbeat, formation probe) ◀──Announce── the node that is asked
 //!
-//! Always: the latest life of the cluster wins, and in it the highest index; all of them are of one log, so an announcement was
+//! By design: the latest life of the cluster wins, and in it the highest index; all of them are of one log, so an announcement was
 //! true when it had that index. The configured
 //! lists are hints for a first contact and the founders of a first formation, no more. A replica here goes only for an
 //! announcement of a later index than its own that does not list it, and ends for one of a later life (decision 0045).

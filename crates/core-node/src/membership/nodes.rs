@@ -5,7 +5,7 @@
 //!
 //! What it costs at 1,000 nodes is measured in docs/decisions/0008-node-map-by-heartbeats.md.
 //!
-//! Always: other lanes of a node hold copies of lane zero's map; liveness is soft state, facts and
+//! By design: other lanes of a node hold copies of lane zero's map; liveness is soft state, facts and
 //! reports are replicated. Not here: the map itself (core-placement), what the authority does (registry.rs),
 //! elections (core-backends), what clients see of it (status.rs).
 

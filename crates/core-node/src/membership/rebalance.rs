@@ -8,6 +8,7 @@
 //! Always: only the leader of a cluster moves its members, one at a time; at most `MOVES_OUT_MAX` moves a
 //! lane; what cannot be moved is reported in the status and tried again. A member of a level 0 cluster
 //! moves when its node is being decommissioned, not when it is only down. Nothing is kept here that is not seen anew after a crash.
+//! Held by: `a_node_that_is_down_for_a_moment_keeps_its_place`, `where_no_other_node_fits_the_status_says_so`, `configured_members_move_where_another_node_is`.
 //! Not here: how a member moves (flows/moving.rs), a node that came back with another disk (replica_repair.rs).
 
 use crate::context::level_zero::is_level_zero;

@@ -5,7 +5,7 @@
 //!
 //! Always: at most `REGISTRATIONS_MAX` registrations and one report at a time; what could not be written is
 //! written with a later heartbeat; where the allocator's records say otherwise than the map they are written anew: what a leader
-//! before this one wrote last, or late, would stand for ever. Not here: the map itself (core-placement), heartbeats (nodes.rs).
+//! before this one wrote last, or late, would stand for ever. Held by: `what_the_allocator_holds_otherwise_is_written_anew`. Not here: the map itself (core-placement), heartbeats (nodes.rs).
 
 use crate::api::NoteLevel;
 use crate::context::{CoreContext, Turn};

@@ -1,6 +1,6 @@
 //! What a flow orders of the replicas on this lane: make one, remove one, say what is left of one, begin a new life.
 //!
-//! Always: an order may come twice; its answer leaves once what it did is durable. A replica that was removed here is not made
+//! By design: an order may come twice; its answer leaves once what it did is durable. A replica that was removed here is not made
 //! again by an order that was long under way. Not here: who gives orders (plan_runner.rs).
 
 use crate::context::{CoreContext, Turn};

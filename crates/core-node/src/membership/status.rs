@@ -3,6 +3,7 @@
 //!   lane ──StatusAsked──▶ lane zero (knows all lanes' gauges and warnings) ──StatusTold──▶ lane
 //!
 //! Always: whichever lane is asked, the answer is lane zero's, so that it is the whole node's.
+//! Held by: `every_lane_tells_the_same_status`.
 //! Not here: the map (nodes.rs), what each part warns of, whether the node is ready (health.rs).
 
 use crate::context::level_zero::{LevelZero, WORLD_CLUSTER};

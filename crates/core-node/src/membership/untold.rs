@@ -5,7 +5,7 @@
 //! A change is reported by the node that saw it (replica_repair.rs), and that memory dies with the process: all members of a cluster may have been
 //! restarted between a change and its report. A node that leaves would then be listed for ever.
 //!
-//! Always: one question of a lane at a time; a member of the world that lags names too many, and telling once more does no
+//! By design: one question of a lane at a time; a member of the world that lags names too many, and telling once more does no
 //! harm. Not here: telling (replica_repair.rs), lives that are over (stale_generations.rs).
 
 use crate::context::level_zero::is_level_zero;

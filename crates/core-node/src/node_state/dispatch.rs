@@ -1,7 +1,7 @@
 //! What comes to a core goes to the part that handles it: events of the host, items of other nodes and lanes, timers, and what
 //! the lane puts out.
 //!
-//! Always: after each of them what ended is settled. A frame is taken only from whom its certificate names.
+//! By design: after each of them what ended is settled. A frame is taken only from whom its certificate names.
 //! Not here: what a part does.
 
 use crate::api::{Effect, Event, Mail};

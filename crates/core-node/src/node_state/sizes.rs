@@ -1,6 +1,6 @@
 //! The lengths of a core's queues and tables beside their bounds, its lane's included.
 //!
-//! Always: reading changes nothing.
+//! By design: reading changes nothing.
 //! Not here: what enforces a bound (requests, plans and operations are refused beyond it).
 
 use crate::context::CoreContext;

@@ -1,6 +1,7 @@
 //! What comes back from an operation becomes the answer of its client.
 //!
 //! Always: every client's operation is answered exactly once, unless its client went away.
+//! Held by: `a_client_that_went_away_is_not_answered`.
 //! Not here: which operation or plan does a request (clients.rs), where it goes (router.rs).
 
 use crate::api::Effect;

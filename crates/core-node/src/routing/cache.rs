@@ -2,7 +2,7 @@
 //! said. The Hive paper's resolve cache (2.1).
 //!
 //! Always: an entry is a guess; a wrong one costs a redirect, never a wrong answer. At most
-//! `ROUTES_MAX` entries; level 0 clusters are pinned. Not here: asking `reference` (router.rs).
+//! `ROUTES_MAX` entries; level 0 clusters are pinned. Held by: `the_cache_is_bounded_and_keeps_what_is_used`, `stale_route_costs_a_redirect_without_the_world`. Not here: asking `reference` (router.rs).
 
 use base_types::{ClusterId, ClusterName, Generation, NodeId, ReadConsistency, Term, Tick, WriteConsistency};
 use core_cluster::api::{Member, ReplicaView};

@@ -3,6 +3,7 @@
 //! Always: a request keeps its id wherever it goes; it is sent elsewhere only when a cluster has definitely
 //! refused it, and then that cluster never takes it: an epoch that was given up does not come back. What was applied
 //! is remembered by the cluster, and goes along when the partition moves. At most `KEYSPACES_MAX` documents.
+//! Held by: `a_batch_asked_again_after_its_keys_have_parted_is_found_done`, `counters_survive_chaos`.
 //! Not here: what a document means, how keys are found in it (keyspace/).
 
 use crate::context::{CoreContext, Turn};

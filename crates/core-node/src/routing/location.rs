@@ -5,6 +5,7 @@
 //! Always: what others than the world say is a guess: it may cost a redirect, is replaced by the world's answer, and never says
 //! that something does not exist. A node that denied a life is not asked for it again by the same operation. Only lane zero knows the
 //! node's replicas, and answers for all lanes.
+//! Held by: `nothing_is_denied_while_the_world_is_silent`, `stale_route_costs_a_redirect_without_the_world`.
 //! Not here: the world's own answer (resolve.rs, keyspaces.rs), copies of documents (flows/copy.rs).
 
 use crate::context::local_replicas::ReplicaKnown;

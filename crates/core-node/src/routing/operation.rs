@@ -7,6 +7,7 @@
 //! Always: a write keeps its request id through all attempts, so it applies at most once; once an
 //! attempt may have been proposed (`maybe_applied`) the operation never ends "not applied". What is asked of a
 //! cluster ([`Target`]) is built when that cluster is known, and never changed for another.
+//! Held by: `a_request_id_applies_once`, `counters_survive_chaos`.
 //! Not here: what decides (router.rs).
 
 use base_types::access::Authority;

@@ -2,7 +2,7 @@
 //! does not answer (location.rs).
 //!
 //! Always: one question a name at a time; those who wait are tried again or learn that there is no such
-//! cluster; nothing negative is kept. Not here: the cache (cache.rs).
+//! cluster; nothing negative is kept. Held by: `nothing_is_denied_while_the_world_is_silent`. Not here: the cache (cache.rs).
 
 use crate::context::Turn;
 use crate::flows::region::{region_key, RegionDocument};

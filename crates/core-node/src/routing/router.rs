@@ -3,6 +3,7 @@
 //!
 //! Always: one attempt at a time; every attempt of a write carries the same request id; an operation
 //! ends exactly once. Attempts are bounded by `ATTEMPTS_MAX`, by the deadline and by backoff.
+//! Held by: `a_request_id_applies_once`, `leader_loss_costs_a_slow_answer_not_an_error`.
 //! Not here: what an answer means to a client (answers.rs), or to another part (it takes the event).
 
 use crate::context::{CoreContext, Turn};

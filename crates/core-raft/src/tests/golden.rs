@@ -2,6 +2,7 @@
 //! that a person can read what the protocol does and review a change of it as a change of text.
 //!
 //! Always: nothing moves unless the script says so; time, delivery and syncs are commands.
+//! Held by: `golden_stories`.
 //! Not here: data of snapshots, clients, leases (core-cluster's stories). After a wanted change:
 //! `REWRITE=1 cargo test -p core-raft golden`, then read the difference.
 

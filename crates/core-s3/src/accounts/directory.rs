@@ -10,6 +10,7 @@
 //! Always: a row changes by compare-and-set, and an account's life is never that of another: what belongs to an
 //! account of the same name that was deleted is not taken for this one's. A name that was given once is never given
 //! again (decision 0053): policies and ACLs of others name accounts, and nobody finds them all.
+//! Held by: `an_account_goes_with_its_keys_and_its_name_is_not_given_again`, `a_row_of_one_form_is_not_read_as_the_other`.
 //! Not here: what the calls do (accounts.rs, buckets.rs), who finishes what was left (bucket_recovery.rs).
 
 use crate::clusters;

@@ -2,6 +2,7 @@
 //! their version.
 //!
 //! Always: a bucket's entry is there from before anything of it is built until everything of it is gone.
+//! Held by: `a_creation_that_stops_at_any_step_is_finished_or_taken_back`, `a_removal_that_stops_at_any_step_is_finished_or_taken_back`.
 //! Not here: what an entry's states mean together with the name's (core-backends, bucket_names).
 
 use crate::clusters;

@@ -10,6 +10,7 @@
 //! Always: what may still be somebody's is left alone: an entry must have been the same for [`SWEEP_AFTER_MS`] as
 //! seen here, which is longer than any request lives. Where the clock stands does not matter. A note goes only when
 //! nothing of its bucket is left that could be found by it.
+//! Held by: `what_is_under_way_is_left_alone_by_the_sweep`.
 //! Not here: when it runs (core-node, flow_recovery.rs).
 
 use crate::accounts::directory::{self, WorkRow, WORK_PREFIX};

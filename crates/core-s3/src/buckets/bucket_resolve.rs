@@ -5,6 +5,7 @@
 //! Always: every step may be repeated by several runners; clusters are dropped by the bucket's id, which never
 //! comes back, and in the one life that was seen. What they are is asked of the world's own list, not of the
 //! bucket's map, so that one made by a split that came late is found too.
+//! Held by: `a_creation_that_stops_at_any_step_is_finished_or_taken_back`, `a_removal_that_stops_at_any_step_is_finished_or_taken_back`.
 //! Not here: whether a bucket may go (delete.rs), when something counts as left behind (bucket_recovery.rs).
 
 use crate::accounts::entries::{self, EntryDocument};

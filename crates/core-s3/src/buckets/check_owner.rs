@@ -6,6 +6,7 @@
 //!
 //! Always: checked where the bucket's record is handed to the work (with_bucket.rs), again in every round; a copy's source
 //! may be anyone's.
+//! Held by: `what_was_meant_for_the_bucket_of_one_account_never_reaches_another_s`.
 //! Not here: who may (door-s3); the removal of a bucket, which has a check of its own (delete.rs).
 
 use crate::state::{PlanContext, S3Planner, S3State};

@@ -9,6 +9,7 @@
 //! Always: every step acts on what was just read. A note in the directory exists from before the first step until the
 //! last, so that a sweep finds what a crash left. The account is read again after the entry was put and before anything
 //! is built, for `DeleteAccount` looks the other way round.
+//! Held by: `a_creation_that_stops_at_any_step_is_finished_or_taken_back`, `no_bucket_outlives_its_account`.
 //! Not here: which step is next (bucket_names), taking back (bucket_resolve.rs).
 
 use crate::accounts;

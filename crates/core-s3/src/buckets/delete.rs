@@ -14,6 +14,7 @@
 //!
 //! Always: a bucket with a version, a marker or a client that may still put one is not removed; one that stays serves
 //! again, by us or, where we stopped, by the sweep (bucket_recovery.rs), which waits until nothing of ours can come late.
+//! Held by: `a_put_that_was_under_way_keeps_the_bucket_or_is_refused`, `a_removal_that_stops_at_any_step_is_finished_or_taken_back`.
 //! Not here: uploads under way, which do not keep a bucket (as with AWS): the ending ends them.
 
 use crate::accounts::directory;

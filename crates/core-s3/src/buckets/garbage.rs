@@ -8,6 +8,7 @@
 //! So the list outlives the bucket, and a gateway asks one cluster however many buckets there are.
 //!
 //! Always: a place is in one of the two lists until a gateway has removed its bytes; it may be in both.
+//! Held by: `every_place_of_what_was_overwritten_or_deleted_is_told_until_it_is_forgotten`.
 //! Not here: what frees a place (core-backends, garbage.rs), the bytes (door-s3).
 
 use crate::buckets::with_bucket::{with_bucket, BucketWork, Place, Trouble};

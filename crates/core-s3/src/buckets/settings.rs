@@ -9,6 +9,7 @@
 //! Always: a change is answered only when no core can still use the record before it: then who hears that versioning
 //! is on, or that a grant was taken away, may rely on it on whichever node. Tags and lifecycle rules need no such
 //! wait: no call decides by them, background work takes them up when it comes by, and reading them asks the cluster.
+//! Held by: `what_was_set_is_told_and_seen_by_every_core_at_once`, `changes_of_two_at_once_are_both_there_whatever_is_lost_or_late`.
 //! Not here: who may (door-s3), what of it is legal beyond what others rely on (door-s3 says it in S3's words).
 
 use crate::buckets::with_bucket::{no_such_bucket, with_bucket, BucketWork, Place, Trouble, TRIES_MAX};

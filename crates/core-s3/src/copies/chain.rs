@@ -1,6 +1,6 @@
 //! Two planners, one after the other: the second is made of what the first answered.
 //!
-//! Always: calls are numbered over both; the first has none out when it ends (planners in rounds).
+//! By design: calls are numbered over both; the first has none out when it ends (planners in rounds).
 
 use crate::state::{PlanContext, S3Planner, S3State};
 use base_types::action::Failure;

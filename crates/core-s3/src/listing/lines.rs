@@ -1,6 +1,6 @@
 //! Lines of listings as the S3 API has them.
 //!
-//! Always: a line costs its texts and nothing else: fields are read in place.
+//! By design: a line costs its texts and nothing else: fields are read in place.
 //! Not here: which lines (listing.rs).
 
 use crate::objects::document::{read_algorithm, read_checksum_type, read_owner, version_text};

@@ -8,6 +8,7 @@
 //! Always: a token names a place among keys, never a shard, so it survives splits, merges and failovers; one of
 //! another bucket, prefix, delimiter or call is refused as one that was made up.
 //! A marker may be one too, where the walk reads a snapshot: nothing else could carry the snapshot on.
+//! Held by: `tokens_survive_splits_and_fit_no_other_listing`, `tokens_that_were_made_up_are_refused`.
 //! Not here: markers of listings that clients make themselves.
 
 use crate::state::cache::Bucket;

@@ -8,6 +8,7 @@
 //! Always: only shards that can hold an answer are asked, in order; items come in order and none twice, also a common
 //! prefix that reaches over several shards; what was found before a shard was split in between stays found, for
 //! the place reached is a key, not a shard.
+//! Held by: `only_the_shards_that_can_hold_the_answer_are_asked`, `pages_of_every_size_show_what_the_model_shows`.
 //! Not here: what the items mean (listing.rs), where it begins (token.rs, markers).
 
 use crate::buckets::with_bucket::{Place, Trouble};

@@ -1,6 +1,7 @@
 //! Counts of shards that belong together: all of one version of a bucket's map.
 //!
 //! Always: where the map has changed, what was counted by the one before is dropped.
+//! Held by: `puts_that_were_counted_before_a_split_pass_a_quota_by_little`.
 //! Not here: who counts (objects/quota.rs, listing/counts.rs), how a shard counts (core-backends, shard/index.rs).
 
 use crate::buckets::with_bucket::{Place, Trouble};

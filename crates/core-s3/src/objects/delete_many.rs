@@ -4,6 +4,7 @@
 //! sent again when another shard proves to be split. Keys of one shard are deleted in the order of the request. Each
 //! key has a request id of its own, made of the call's id and the step. So a retry finds it done even if shards were
 //! split or merged since, or another node sends it.
+//! Held by: `many_are_deleted_in_the_order_asked_over_shards_and_splits`, `deletes_of_many_asked_again_in_other_company_are_found_done`.
 //! Not here: what a delete does (core-backends, shard/objects.rs), how one is found done (shard/each.rs).
 
 use crate::buckets::with_bucket::{with_bucket, BucketWork, Place, Trouble};

@@ -2,6 +2,7 @@
 //!
 //! Always: what is not said is not written, so that small objects have small documents: the storage class
 //! `STANDARD`, the bucket's owner, the ACL that gives all to the owner alone. What was written comes back as it was.
+//! Held by: `what_is_usual_is_not_written_and_comes_back_all_the_same`.
 //! Not here: when a version was put (the shard sets it), what its bytes are (data stores, inline rows).
 
 use crate::request::no_encryption;

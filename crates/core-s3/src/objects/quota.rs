@@ -9,6 +9,7 @@
 //! Always: parts of open uploads count by their bytes; what is compared are exact counts, never sums kept beside them, so
 //! nothing drifts. A count gives this core leave to put a small part (`SHARE`) of what is left, for [`USAGE_AGE_MAX`], without
 //! another: so far from its end a quota costs nothing. Near its end every put is counted for.
+//! Held by: `a_quota_is_kept_by_exact_counts_over_shards`, `parts_of_open_uploads_count_against_a_quota`.
 //!
 //! A put carries what its shard may hold with it ([`Guard::bounds`]), and the shard refuses it at the very command that
 //! would pass that. Of a bucket of one shard that is the quota itself: of any number of puts at one time none passes it

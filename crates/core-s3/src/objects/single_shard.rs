@@ -3,6 +3,7 @@
 //!
 //! Always: every try carries the same request id, whichever shard has the key by then: what was applied is
 //! remembered where the key is (dedup_transfer.rs), and a refusal that sends the call elsewhere is remembered nowhere.
+//! Held by: `a_put_asked_again_after_splits_and_merges_is_found_done`.
 //! Not here: what is asked (objects.rs, versions.rs).
 
 use crate::buckets::with_bucket::{with_bucket, BucketWork, Place, Trouble};

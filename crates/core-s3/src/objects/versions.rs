@@ -1,6 +1,6 @@
 //! What is read and changed of one version beside its bytes: tags, ACL, legal hold, retention, restore.
 //!
-//! Always: a change is one command at the shard, under its check of locks; a delete marker has none of these.
+//! By design: a change is one command at the shard, under its check of locks; a delete marker has none of these.
 //! Not here: whole versions (objects.rs).
 
 use crate::objects::document::{

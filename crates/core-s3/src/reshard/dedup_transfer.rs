@@ -11,6 +11,7 @@
 //! end of a freeze counts as a change (core-backends, shard/state.rs). A source's place moves on only when all its targets have
 //! answered that they remember. Bringing an id twice is harmless, so only the runner keeps this state, and another runner starts
 //! from the beginning.
+//! Held by: `what_was_remembered_while_all_stood_still_is_all_if_they_were_cut_over_at_that_place`, `a_target_is_told_what_may_be_asked_of_it_again`.
 //! Not here: which requests are remembered and for how long (core-cluster, request_ids.rs), what shards check
 //! (core-backends). Why: docs/decisions/0061-request-ids-move-with-keys.md.
 

@@ -1,6 +1,7 @@
 //! The shards of a bucket: what a person looks at before and after a split.
 //!
 //! Always: all shards of a page are those of one version of the map; each describes a moment of its own.
+//! Held by: `shards_are_told_in_order_without_gap_and_hold_all_keys`.
 //! Not here: counts that must be exact together (counts.rs), what a shard does about its size (maintenance.rs).
 
 use crate::buckets::with_bucket::{with_bucket, BucketWork, Place, Trouble};

@@ -4,6 +4,7 @@
 //! Always: a look may be cut short or come twice; it ends well if nothing is left to come back for, else with
 //! the refusal `NotReady`. Splitting goes by rows (versions and markers), of which one shard should not have many, and
 //! by writes; a shard that only grows at its end is narrowed instead (decision 0021).
+//! Held by: `a_large_shard_of_a_busy_machine_is_looked_at_until_it_is_split`, `a_busy_shard_is_split_where_its_writes_part_and_merges_when_it_is_quiet`.
 //! Not here: when it is looked (core-node, s3_scheduler.rs), how a flow is run (runner.rs), the removal of retired shards (retired_shards.rs).
 
 use crate::buckets::garbage::{HandOn, Queue};

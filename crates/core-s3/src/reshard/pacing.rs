@@ -15,6 +15,7 @@
 //!
 //! Always: a wait ends after a bounded time, idle node or not: a node that is never idle must have its shards split all
 //! the same. Times are compared only with this flow's own best, so distance does not count.
+//! Held by: `pauses_grow_and_the_wait_ends`, `who_is_written_to_all_the_time_is_frozen_with_more_left_to_do`.
 //! Not here: what is asked and done then (reshard.rs).
 
 use base_types::Tick;

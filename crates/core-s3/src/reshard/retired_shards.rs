@@ -7,6 +7,7 @@
 //!
 //! Always: rows go in small steps, since the deletion of a cluster removes its whole space at once; a run may be cut short
 //! or come twice. On its own, so that looks, which find the flows, do not wait for it: behind a burst of splits there may be hundreds.
+//! Held by: `shards_split_and_merge_whatever_becomes_of_answers_and_runners`.
 //! Not here: who begins it and when (core-node, s3_scheduler.rs), which shards are retired (core-backends, shard_reference.rs).
 
 use crate::buckets::garbage::{HandOn, Queue};

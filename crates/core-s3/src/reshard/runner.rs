@@ -13,6 +13,7 @@
 //! once, come to the same (core-backends, shard_reference/flow.rs); clients come first while rows are copied: a
 //! round, and the freeze, wait for a moment when the shards answer at once, for a bounded time (pacing.rs), and while writers
 //! wait for one flow the others of its core copy nothing; the cut-over never rests.
+//! Held by: `shards_split_and_merge_whatever_becomes_of_answers_and_runners`, `shards_are_split_however_slow_their_rounds_are`.
 //! Not here: when to split or merge (maintenance.rs), who runs it (core-node, s3_scheduler.rs).
 
 use crate::clusters;

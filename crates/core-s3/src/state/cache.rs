@@ -2,6 +2,7 @@
 //!
 //! Always: at most [`BUCKETS_MAX`] buckets and [`ENTRIES_MAX`] map entries; a record is used for at most
 //! [`RECORD_AGE_MAX`] from the moment its question was sent. Nothing negative is kept.
+//! Held by: `old_records_and_older_maps_are_not_used`.
 //! Not here: who asks (with_bucket.rs).
 
 use crate::record::BucketRecord;

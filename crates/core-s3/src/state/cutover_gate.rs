@@ -9,6 +9,7 @@
 //!
 //! Always: who was never refused is not held; nobody is held for longer than [`HELD_MAX`] pauses, so that what is noted
 //! here costs time at worst, and decides nothing: shards check every epoch for themselves.
+//! Held by: `one_asks_at_a_time_until_there_are_news`, `what_is_left_of_calls_that_ended_holds_nobody`.
 //! Not here: what counts as refused, and the pauses (with_bucket.rs).
 //! Why: hundreds of writers wait for a switch of some tens of milliseconds, and their retries would cost the time that
 //! the switch itself needs.

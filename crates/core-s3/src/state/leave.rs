@@ -1,6 +1,7 @@
 //! What a core may put into a bucket by its last count of it, without another.
 //!
 //! Always: a core puts a small part of what was left, and for a short time only.
+//! Held by: `puts_at_the_same_time_into_several_shards_pass_a_quota_by_little`.
 //! Not here: counting (objects/quota.rs).
 
 use base_types::s3::Quota;

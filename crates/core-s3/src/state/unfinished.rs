@@ -1,6 +1,6 @@
 //! What sweeps over unfinished buckets saw, and since when.
 //!
-//! Always: what has changed since is seen for the first time again.
+//! By design: what has changed since is seen for the first time again.
 //! Not here: the sweep (buckets/bucket_recovery.rs).
 
 use base_types::Tick;

@@ -2,7 +2,7 @@
 //! records of clusters and the node map included; answers are lost, writes arrive late, runners stop for good,
 //! several take turns in any order, each on a core with a cache of its own.
 //!
-//! Always: a request id applies once at a cluster; time passes only by what is done and waited for.
+//! By design: a request id applies once at a cluster; time passes only by what is done and waited for.
 
 use crate::config::S3Config;
 use crate::planner_for;

@@ -9,6 +9,7 @@
 //!
 //! Always: an upload whose parts an object has, or may yet have, is not aborted. So who left one completing for
 //! ever cannot keep it so: the next abort (a client's, or a lifecycle rule's) ends it one way or the other.
+//! Held by: `an_upload_left_completing_can_be_aborted_and_then_nothing_puts_it`, `completions_and_aborts_race_under_lost_and_late_answers`.
 //! Not here: what an abort frees (core-backends, multipart).
 
 use crate::buckets::with_bucket::{with_bucket, BucketWork, Place, Trouble};

@@ -9,6 +9,7 @@
 //!
 //! Always: each step may be done twice, by any node, at any time: the shard puts once under the token of upload
 //! and attempt, and a refusal is as final as a put; so an interrupted completion is gone on with by the next.
+//! Held by: `a_completion_left_at_any_step_is_ended_by_the_next`, `completions_and_aborts_race_under_lost_and_late_answers`.
 //! Not here: tokens forgotten (sweep.rs).
 
 use crate::buckets::with_bucket::{with_bucket, BucketWork, Place, Trouble};

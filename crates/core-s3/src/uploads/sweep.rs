@@ -7,6 +7,7 @@
 //! Always: an upload is taken an hour after its end at the earliest, when no completion of it can be under way; a sweep
 //! that dies leaves what the next one takes (a token at most stays: a few bytes). Begun behind each upload
 //! that ends, and now and then by the bucket's scheduler (core-node, s3_scheduler.rs).
+//! Held by: `what_an_upload_leaves_is_swept_in_time_and_not_before`.
 //! Not here: the bytes freed (garbage.rs).
 
 use crate::buckets::with_bucket::{with_bucket, BucketWork, Place, Trouble};

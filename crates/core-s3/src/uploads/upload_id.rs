@@ -1,6 +1,7 @@
 //! Upload ids: an upload's number, and a check that distinguishes a mistyped or foreign one from one that has ended.
 //!
 //! Always: ids of one bucket sort as their uploads began.
+//! Held by: `ids_come_back_in_their_own_bucket`, `uploads_are_listed_by_key_and_then_by_age`.
 
 /// Sixteen digits of the number, eight of the check.
 const NUMBER_DIGITS: usize = 16;

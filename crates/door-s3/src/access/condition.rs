@@ -3,6 +3,7 @@
 //! Always: an operator or key that is not known here is refused when the policy is put. A key that the
 //! request does not have makes a condition false, of a negated operator or one with `…IfExists` true,
 //! as in AWS; `ForAllValues:` is then true and `ForAnyValue:` false.
+//! Held by: `what_is_not_understood_is_refused_when_it_is_put`, `conditions`.
 
 use super::policy::PATTERN_BYTES_MAX;
 use super::variable::Template;

@@ -3,6 +3,7 @@
 //! Always: what is not understood is refused when the policy is put (`MalformedPolicy`), never passed
 //! over: an element that were ignored could open a bucket. An explicit deny wins over every allow.
 //! A session's policy names no principals, for it is about its session alone, and resources of any bucket.
+//! Held by: `what_is_not_understood_is_refused_when_it_is_put`, `an_explicit_deny_wins_in_any_order`.
 //! Not here: ACLs, owners, public access block (`access.rs`).
 
 use super::condition::{Condition, Context};

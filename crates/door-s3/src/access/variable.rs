@@ -5,6 +5,7 @@
 //! Always: what a variable stands for is text, never a wildcard. Only variables that say who the caller is, where, and when are
 //! known, so what they stand for is short; others are refused when the policy is put. A text whose variable has no value and
 //! no default (`${aws:username, 'nobody'}`) matches nothing.
+//! Held by: `what_is_no_variable_is_refused`, `variables_are_who_asks`.
 //! Not here: what the values are (`Context`), wildcards (`wildcard`).
 
 use super::condition::Context;

@@ -1,6 +1,7 @@
 //! `*` and `?` in policies' actions and resources.
 //!
 //! Always: the byte after [`LITERAL`] stands for itself; no policy that is put has that byte.
+//! Held by: `a_hostile_pattern_ends_with_its_steps`.
 
 /// How much work one decision may take, in bytes looked at by patterns: under a millisecond.
 pub const STEPS_MAX: u32 = 250_000;

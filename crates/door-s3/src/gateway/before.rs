@@ -3,6 +3,7 @@
 //!
 //! Always: no document is read that is longer than [`DOCUMENT_BYTES_MAX`], nor any of a caller who could not do what it asks. The call itself decides again once it has
 //! the document: between the two the bucket may change hands.
+//! Held by: `documents_are_read_of_callers_who_may`, `a_document_ends_with_its_limit`.
 //! Not here: calls without a document (each decides by itself), objects' bytes (`objects`, `multipart`).
 
 use super::{Gateway, Head, VersionCall, CALLS};

@@ -1,6 +1,6 @@
 //! Listings: objects (both versions of the API), versions, uploads, parts.
 //!
-//! Always: who asks for a snapshot by [`SNAPSHOT`] gets one, and learns so by the same header in the answer; where there
+//! By design: who asks for a snapshot by [`SNAPSHOT`] gets one, and learns so by the same header in the answer; where there
 //! is none to be had the call is refused, never quietly answered without.
 
 use super::{Gateway, Opened};

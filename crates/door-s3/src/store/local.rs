@@ -6,7 +6,7 @@
 //!   temp/N        bytes on their way; synced, then renamed to
 //!   data/aa/bb/N  where aabb are N's first digits
 //!
-//! Always: a name of `data/` is whole and synced, file and folder. Not here: which are named (`sweep`).
+//! Always: a name of `data/` is whole and synced, file and folder. Held by: `local_keeps_the_contract`. Not here: which are named (`sweep`).
 
 use super::{is_name, DataStore, DataStream, DataWriter, Intent, StoreError, StoreId, SweepGuard, CHUNK_BYTES};
 use bytes::Bytes;

@@ -5,6 +5,7 @@
 //!
 //! Always: an object of `data/` is whole: those stores show an upload only when it is completed. Uploads
 //! that a crash left open there are the store's own to abort; set a rule for it on the bucket.
+//! Held by: `other_stores_keep_the_contract`.
 
 use super::{is_name, DataStore, DataStream, DataWriter, Intent, StoreError, StoreId, SweepGuard};
 use bytes::Bytes;

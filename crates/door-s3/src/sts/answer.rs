@@ -1,6 +1,7 @@
 //! STS's answers, as AWS documents them.
 //!
 //! Always: every answer is XML of the name space of 2011-06-15, with a request id; an error of s3s comes out as STS writes errors.
+//! Held by: `answers_are_as_sts_writes_them`, `a_wrong_signature_is_an_sts_error`.
 //! Not here: what is answered.
 
 use super::{Fault, Issued, SessionName};

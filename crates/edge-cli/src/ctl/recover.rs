@@ -1,6 +1,7 @@
 //! `hive ctl recover`: a cluster whose majority is gone for good, surveyed and begun anew on its best survivor.
 //!
 //! Always: nothing is changed before the cluster's name was given as confirmation, at the terminal or by --confirm.
+//! Held by: `level_zero_grows_by_an_operators_word`.
 //! Not here: what is best, what may be lost (core-node, flows/recover.rs).
 
 use crate::arguments::{Levels, RecoverCommand, World};

@@ -1,6 +1,6 @@
 //! `hive ctl upgrade`: the world's formats, for people.
 //!
-//! Always: what stands in the way is shown as the world says it, with what to do. Not here: who decides (the allocator).
+//! By design: what stands in the way is shown as the world says it, with what to do. Not here: who decides (the allocator).
 
 use crate::output::{cell, items, table};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! One node as a child process.
 //!
-//! Always: the kernel kills it when this process dies, however it dies (`PR_SET_PDEATHSIG`); a node
+//! By design: the kernel kills it when this process dies, however it dies (`PR_SET_PDEATHSIG`); a node
 //! that ended is waited for, so that its process id is free.
 
 use super::layout::Place;

@@ -1,6 +1,7 @@
 //! The local world's S3 account and access key: drawn once, kept beside the data, recreated at every start.
 //!
 //! Always: the same keys as long as the data is kept; the file is its owner's only.
+//! Held by: `keys_are_drawn_once_and_kept_from_others`.
 
 use super::write_whole;
 use crate::failure::Failure;

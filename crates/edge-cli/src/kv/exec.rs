@@ -5,6 +5,7 @@
 //! `\t \n \r \\ \xNN` are escapes; empty lines and lines that begin with `#` are skipped. Always: every
 //! line is read before the first is run, so that a misspelt one changes nothing; the exit code is that of
 //! the worst line.
+//! Held by: `wrong_lines_name_their_number`, `lines_are_read`.
 //! Not here: the store itself (edge-embedded, `store.rs` runs the commands on it).
 
 mod store;

@@ -9,6 +9,7 @@
 //!
 //! Always: before a credential is proved, work is constant: one hash, one look into a table; a password has a queue of its own
 //! (passwords.rs). A header that says something wrong is refused, never ignored.
+//! Held by: `credentials_are_proved`, `expired_tokens_count_for_nothing`.
 //! Not here: what they may do (the core decides).
 
 use super::AccessHub;

@@ -6,6 +6,7 @@
 //!
 //! Always: the token is on disk before its hash is in the directory, so that no crash leaves a root that nobody has; at most one
 //! node's candidate becomes the root token.
+//! Held by: `the_root_is_made_once_by_nodes`, `root_is_made_once`.
 //! Not here: the way in when all tokens are lost (the Unix socket, http.rs).
 
 use super::AccessHub;

@@ -2,6 +2,7 @@
 //!
 //! Always: mode 0600 below a directory of mode 0700, so that only the node's own user (and root) reaches it; what comes by it may do
 //! everything.
+//! Held by: `only_its_owner_reaches_it`.
 //! Not here: requests (http.rs).
 
 use std::os::unix::fs::PermissionsExt;

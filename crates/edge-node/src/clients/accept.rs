@@ -1,6 +1,6 @@
 //! The next connection of a door's listener.
 //!
-//! Always: a listener that fails (out of descriptors) is tried again after a pause, and said at a bounded rate.
+//! By design: a listener that fails (out of descriptors) is tried again after a pause, and said at a bounded rate.
 //! Not here: room for the connection (`connections`), its first bytes (`entrance`).
 
 use super::Connections;

@@ -7,6 +7,7 @@
 //! Always: all of it has the time of a request's head, a handshake less; an address has its share of the handshakes, and one that
 //! fails keeps its place a while, so that failing costs an outsider more than the node; who speaks HTTP to a port with TLS
 //! hears so. What outsiders cause is logged at a bounded rate.
+//! Held by: `half_open_handshakes_of_one_address_keep_no_other_out`, `slow_handshake_is_ended`.
 //! Not here: room for connections (`connections`), which certificates are believed (`tls::doors`).
 
 use super::handshakes::Handshakes;

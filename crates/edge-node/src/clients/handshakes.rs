@@ -2,6 +2,7 @@
 //!
 //! Always: at most `bounds.all` at a time, of one source `bounds.one`; the others wait in the order of their own
 //! source, and sources take turns, so that a flood of one keeps no other out.
+//! Held by: `flood_of_one_source_keeps_no_other_waiting`.
 //! Not here: how long a handshake or a wait may take.
 
 use super::shares::{Bounds, Shares, Source};

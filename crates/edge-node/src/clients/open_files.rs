@@ -1,6 +1,7 @@
 //! How many files this process may have open: connections are files, and so are logs and engines.
 //!
 //! Always: connections never take what logs and engines need, whatever `limits.connections_max` says.
+//! Held by: `logs_and_engines_keep_descriptors`.
 
 /// The part of all descriptors that connections leave.
 const LEFT_PART: u64 = 8;

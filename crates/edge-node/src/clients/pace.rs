@@ -2,6 +2,7 @@
 //!
 //! Always: time is counted only while the other side is waited for, so a call that takes long costs nobody anything; patience
 //! that was used up comes back at `RATE_MIN`, so a byte now and then does not keep a connection.
+//! Held by: `a_byte_now_and_then_uses_patience_up`.
 //! Not here: the time for a request's head (hyper's own).
 
 use super::HeldBytes;

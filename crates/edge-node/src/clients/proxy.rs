@@ -2,6 +2,7 @@
 //!
 //! Always: a listed proxy begins each connection with a header, or is refused; from anybody else a header is what it is in
 //! HTTP, nonsense. At most [`HEADER_BYTES_MAX`] are read for one, within the time a request's head has.
+//! Held by: `what_is_no_header_is_refused_without_reading_on`.
 //! Not here: which addresses are listed (config), what conditions of policies make of an address (door-s3).
 
 use proxy_header::{ParseConfig, ProxyHeader};

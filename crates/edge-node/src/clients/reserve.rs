@@ -3,6 +3,7 @@
 //!
 //! Always: a newcomer gets a place unless all are being answered; the one that makes way has waited longest, of the source that
 //! has the most; one source is answered `ANSWERED_PER_SOURCE_MAX` times at a time.
+//! Held by: `the_flood_makes_way_and_not_the_others`, `those_that_are_answered_stay`.
 //! Not here: which requests are an operator's (`http::routes`).
 
 use super::shares::Source;

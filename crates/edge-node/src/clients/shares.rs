@@ -2,6 +2,7 @@
 //!
 //! Always: what is taken is at most the bound of all, and of one source at most the bound of one; sources that hold nothing
 //! are not remembered, so memory is bounded by what is held.
+//! Held by: `one_source_leaves_room_for_others`.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

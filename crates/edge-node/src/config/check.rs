@@ -1,6 +1,7 @@
 //! The checks a parsed `node.toml` must pass.
 //!
 //! Always: pure but for looking at the named files' modes; the first finding is reported with its line.
+//! Held by: `each_mistake_is_named_with_line_and_remedy`.
 //! Not here: syntax (toml reports line and column itself), whether a certificate is valid (`tls.rs`).
 
 use super::{Config, ConfigError, MemberSection, NodeFile, LANES_MAX, MEMBERS_MAX};

@@ -1,6 +1,6 @@
 //! The checks of `[etcd]`.
 //!
-//! Always: as `check.rs`: the first finding, with its line and a remedy. The first listener is the one for all namespaces.
+//! By design: as `check.rs`: the first finding, with its line and a remedy. The first listener is the one for all namespaces.
 //! Not here: whether a namespace exists (its clients hear).
 
 use super::check::{check_listen, Checker};

@@ -1,6 +1,6 @@
 //! `[[access.oidc]]`: the issuers whose tokens are believed.
 //!
-//! Always: an issuer is an HTTPS URL, or one of this machine; each is named once.
+//! By design: an issuer is an HTTPS URL, or one of this machine; each is named once.
 //! Not here: which of an issuer's groups may do what: rows of the directory (docs/decisions/0074).
 
 use super::check::Checker;

@@ -1,6 +1,7 @@
 //! The checks of `[s3]`.
 //!
 //! Always: as `check.rs`: the first finding, with its line and a remedy.
+//! Held by: `the_gateway_is_checked_too`.
 //! Not here: whether the data store can be opened (the node tries when it starts).
 
 use super::check::{check_listen, Checker};

@@ -1,6 +1,7 @@
 //! Which values are secrets, and where they may stand: in files that only their owner reads, and in the environment.
 //!
 //! Always: a `node.toml` with a secret that others than its owner can reach refuses the start.
+//! Held by: `file_with_secret_that_others_read_is_refused`.
 //! Not here: keys of certificates (`check.rs` looks at their files' modes).
 
 use super::check::Checker;

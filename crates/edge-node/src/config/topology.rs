@@ -10,6 +10,7 @@
 //! ```
 //!
 //! Always: indexes are 0, 1, … without a gap or a double, in any order, as the paper asks.
+//! Held by: `a_topology_of_the_second_paper_is_read`.
 //! Not here: what a shard becomes (core-keyspace).
 
 use super::ConfigError;

@@ -7,6 +7,7 @@
 //!
 //! Always: a log is begun only while the marker says that none has; from then on a lane without it does not start
 //! (docs/decisions/0024). Whether the batches are there is the lane's to see (core-cluster `lane/opening.rs`).
+//! Held by: `a_lost_log_on_one_node_is_refused_then_healed`.
 //! Not here: the marker itself (data.rs), what a batch holds (core-log).
 
 use super::DataError;

@@ -7,6 +7,7 @@
 //!
 //! Always: nothing is deleted; an engine of somebody else, or of a newer form, is never touched (`WrongFormat`); an error
 //! of the system (`Io`) sets nothing aside, for it says nothing of what lies on the disk.
+//! Held by: `a_damaged_engine_is_set_aside_and_made_anew`.
 //! Not here: what becomes of the replicas (core-cluster: a log that begins behind an empty engine is a damaged replica,
 //! which is replaced under a new id; one whose log is whole applies it again).
 

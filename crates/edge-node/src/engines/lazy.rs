@@ -1,7 +1,7 @@
 //! An engine that is made when something is first written to it: most nodes use one of those they offer,
 //! and the others should cost neither files nor threads nor memory.
 //!
-//! Always: what lies on the disk already is opened at once, so that what is wrong with it stops the start
+//! By design: what lies on the disk already is opened at once, so that what is wrong with it stops the start
 //! and not a write; an engine not made yet reads as empty.
 //! Not here: which engines there are (`engines.rs`).
 

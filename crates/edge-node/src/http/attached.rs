@@ -1,6 +1,6 @@
 //! The HTTP door of a process that reads along (`attach.rs`): the same JSON as a node's, without lanes.
 //!
-//! Always: requests are answered one at a time, beside the threads of the connections; connections and bodies are
+//! By design: requests are answered one at a time, beside the threads of the connections; connections and bodies are
 //! bounded.
 //! Not here: what is answered.
 

@@ -4,6 +4,7 @@
 //! node's bound for all of them. What is a little too long is read to its end
 //! and dropped, within bounds: most clients read no answer before they have sent all. What is far too long is
 //! refused before a byte of it is read.
+//! Held by: `bodies_are_bounded_before_they_are_read`, `unfinished_requests_are_bounded_together`.
 
 use crate::clients::HeldBytes;
 use base_types::{ErrorCode, Refusal};

@@ -9,6 +9,7 @@
 //!
 //! Always: a program that says none of this (curl, a client library) is served as before; no answer ever allows another
 //! origin anything (there are no `access-control` headers); `/health` and `/ready` answer everybody.
+//! Held by: `what_a_foreign_page_causes_is_refused`, `foreign_pages_are_refused_and_curl_is_served`.
 //! Why these: docs/decisions/0050. Not here: who may do what (a later issue). The S3 gateway is not asked: it wants a signature, or a policy that lets everybody in,
 //! and answers other origins by a bucket's own CORS rules.
 

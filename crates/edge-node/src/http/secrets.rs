@@ -8,6 +8,7 @@
 //! token or key whose answer was lost is replaced by the one of the retry.
 //! In a debug build a request can make a node panic on purpose (`PANIC_VARIABLE`), for the test that a panic shows no secret
 //! (scripts/secure_world.py). No other build has that.
+//! Held by: `a_panic_shows_no_secret_in_flight`, and `scripts/secure_world.py`.
 //! Not here: how secrets are sealed (access/sealing.rs), opened for the gateway (s3/metadata.rs).
 
 use crate::access::s3_keys::{open_account_key, seal_account_key};

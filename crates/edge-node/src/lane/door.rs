@@ -3,6 +3,7 @@
 //! Always: single-threaded (Rc, no locks); what waits is bounded by the requests in hand and by peers' readers that wait for
 //! room. Peers come before clients in a turn (decision 0047): what was begun, and who leads, does not wait for what has not
 //! begun. Clients get a part of each turn all the same.
+//! Held by: `peers_come_before_clients_each_in_order`, `clients_keep_their_part_of_a_turn`.
 //! Not here: other threads (they use the lane's mailbox).
 
 use super::latency::Latency;

@@ -2,6 +2,7 @@
 //!
 //! Always: jobs are done in the order given, one at a time; each is answered once; where CPU is short, the thread gets a third of
 //! what a core gets that wants it too: what it writes is in the log already, and nobody waits for it.
+//! Held by: `it_is_nicer_than_who_started_it`.
 //! Not here: what is written and when (core-cluster).
 
 use base_engine::{Engine, EngineError};

@@ -1,6 +1,7 @@
 //! A small histogram of durations: sixteen bounds from 50 µs to 5 s, as Prometheus takes them.
 //!
 //! Always: fixed size; recording allocates nothing.
+//! Held by: `bounds_are_inclusive_and_the_last_bucket_is_open`.
 
 use std::time::Duration;
 

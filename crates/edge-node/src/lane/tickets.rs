@@ -2,6 +2,7 @@
 //!
 //! Always: a ticket names a slot and the slot's use count, so a late answer to an earlier use of a
 //! slot is dropped, never handed to a stranger.
+//! Held by: `a_late_answer_never_reaches_a_stranger`.
 //! Not here: deadlines (the core answers every request in time).
 
 use base_types::action::Response;

@@ -1,6 +1,6 @@
 //! One core thread: its runtime, its lanes, its listeners.
 //!
-//! Always: everything on it is single-threaded (a LocalSet); it ends when all its lanes have.
+//! By design: everything on it is single-threaded (a LocalSet); it ends when all its lanes have.
 
 use super::{Shared, StartError};
 use crate::clients::Entrance;

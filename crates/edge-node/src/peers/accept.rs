@@ -3,6 +3,7 @@
 //! Always: nothing of a connection is believed before its certificate and hello agree; at most `HANDSHAKES` are in doubt at a
 //! time, of one source an eighth of them, and no byte is read of any beyond that; what an outsider can cause is logged at a
 //! bounded rate.
+//! Held by: `half_open_handshakes_keep_no_other_address_out`, `only_a_node_of_this_world_gets_in`.
 
 use super::wire::{encode, take, Hello, Message, HELLO_BYTES_MAX, MESSAGE_BYTES_MAX};
 use super::{Own, PeerSet, CONNECT_TIMEOUT, EXPIRED, SILENCE_MAX};

@@ -1,6 +1,6 @@
 //! The connection a lane dials to one peer, kept up as long as the peer is wanted.
 //!
-//! Always: backs off with jitter; gives up a connection on which nothing is heard for `SILENCE_MAX`.
+//! By design: backs off with jitter; gives up a connection on which nothing is heard for `SILENCE_MAX`.
 
 use super::link::Link;
 use super::wire::{encode, frame_header, take, Hello, Message, HELLO_BYTES_MAX};

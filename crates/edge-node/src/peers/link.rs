@@ -2,6 +2,7 @@
 //!
 //! Always: bounded in bytes and frames; when full the oldest goes (Raft sends again what matters);
 //! while not connected only a little is kept, for the peer that is about to answer.
+//! Held by: `the_oldest_go_when_it_is_full`.
 
 use base_types::{LaneId, NodeId};
 use bytes::Bytes;

@@ -13,6 +13,7 @@
 //!
 //! Always: a length is checked against its bound before anything is kept for it, and memory grows with
 //! the bytes that came, not with the length declared; no input panics.
+//! Held by: `hostile_bytes_are_errors`, `what_is_sent_is_read_in_any_pieces`.
 
 use base_types::codec::{DecodeError, Reader, Writer};
 use base_types::{BootId, FormatLevel, LaneId, NodeId};

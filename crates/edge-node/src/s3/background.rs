@@ -6,7 +6,7 @@
 //!   every LIFECYCLE_EVERY   rules are carried out                           (each bucket: the node its name falls to)
 //! ```
 //!
-//! Always: nothing depends on who does it or how often; a failure is logged (seldom) and tried
+//! By design: nothing depends on who does it or how often; a failure is logged (seldom) and tried
 //! again at the next round. Not here: what is removed (door_s3::sweep), what is due (door_s3::lifecycle).
 
 use super::lifecycle;

@@ -6,6 +6,7 @@
 //!
 //! Always: a bucket falls to one of the nodes that are up (rendezvous hashing: when one goes, only its own
 //! buckets move); while nodes disagree about who is up, two may walk one bucket, which does no harm.
+//! Held by: `a_bucket_falls_to_one_node_and_stays_while_that_is_up`.
 
 use super::metadata::NodeMetadata;
 use base_types::action::{Action, ActionResult, RedisReply};

@@ -1,7 +1,7 @@
 //! The node as the gateway's metadata service: a call becomes a request to one of this node's cores, on
 //! the path the HTTP door's requests take.
 //!
-//! Always: every call has a deadline, so every call ends.
+//! By design: every call has a deadline, so every call ends.
 //! The secret of an account's key is opened here, on its way to the gateway; JSON answers show no sealed one.
 //! Not here: bounds of what is under way (cores.rs), retries (the core routes until the deadline; S3 clients retry what the answer
 //! calls temporary).

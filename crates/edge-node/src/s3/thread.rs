@@ -1,6 +1,6 @@
 //! One thread of the gateway, from its runtime to its end.
 //!
-//! Always: it says once whether it serves; it ends when the node stops.
+//! By design: it says once whether it serves; it ends when the node stops.
 
 use super::background::Background;
 use super::metadata::NodeMetadata;

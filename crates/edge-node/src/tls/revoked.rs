@@ -3,6 +3,7 @@
 //! Always: a file is taken whole or not at all, and each of its lists is of an authority that `tls.client_authority` has, or a mistake
 //! would revoke nothing and look as if it did; rustls checks a list's signature when it judges a certificate by it, and refuses the
 //! client where it is wrong. That a list is older than it says is no reason to pass over it.
+//! Held by: `a_revoked_certificate_ends_its_connections`.
 //! Not here: how lists are made (`ca::clients`), connections that are open (doors.rs).
 
 use super::{unusable, TlsError};

@@ -2,7 +2,7 @@
 //!
 //! Hive is asked by its own client (hive-client: the next member after a failure, the same request id); etcd by the same
 //! steps with the same times, since its own client speaks gRPC. `one try` streams ask one member once, each in turn.
-//! Always: an operation is begun when it is due, whatever became of those before; what was not answered in time has
+//! By design: an operation is begun when it is due, whatever became of those before; what was not answered in time has
 //! failed, even if it is answered later. Not here: what a failure is put down to (proof-check).
 
 use super::members::System;

@@ -8,7 +8,7 @@
 //!
 //! Always: nothing that was sent before a cut and not yet delivered passes while it lasts, connections stay open, and new
 //! ones are taken but lead nowhere until it ends: as with a wire that carries nothing. A connection whose owner is not
-//! known is closed. Not here: loss and delay; when to cut.
+//! known is closed. Held by: `a_cut_holds_what_is_sent_and_lets_it_go_afterwards`, `a_stranger_is_turned_away`. Not here: loss and delay; when to cut.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::{Arc, Mutex};

@@ -2,7 +2,7 @@
 //!
 //!   laid out ──start──▶ serves ──kill, stop──▶ down ──(wipe)──start──▶ serves …
 //!
-//! Always: both systems get the same: members on loopback, synced logs, peers only through `links.rs`, clients past it;
+//! By design: both systems get the same: members on loopback, synced logs, peers only through `links.rs`, clients past it;
 //! every process ends with this value, a paused one too. No call here blocks the thread that clients are measured on.
 //! Not here: when to break what (proof-check), the load (clients.rs).
 

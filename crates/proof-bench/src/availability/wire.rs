@@ -1,6 +1,6 @@
 //! One HTTP exchange with one member, over kept connections, without a second try.
 //!
-//! Always: a failure says whether the request can have reached the member. Not here: Hive's own client, which tries again
+//! By design: a failure says whether the request can have reached the member. Not here: Hive's own client, which tries again
 //! elsewhere (hive-client); this is for etcd, and for what one try is worth.
 
 use crate::load::{exchange, whole_body};

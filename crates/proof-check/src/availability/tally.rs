@@ -3,6 +3,7 @@
 //!
 //! Always: an operation belongs to the fault whose window it touches, the earliest where there are two; an operation
 //! counts as failed if it was refused, unknown, late or wrong, and a report says how many were of which.
+//! Held by: `operations_belong_to_the_fault_they_touch`.
 
 use super::schedule::{day_count, Kind, CUT, KINDS};
 use serde_json::{json, Value};

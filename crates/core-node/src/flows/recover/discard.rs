@@ -4,7 +4,7 @@
 //!   record ─▶ Describe: the new life serves ─▶ (level 0: Survey, what is there?) ─▶ Destroy (node) ─▶ settled
 //! ```
 //!
-//! Always: refused while the new life does not serve: what is kept may be all there is. Not here: what a recovery clears
+//! By design: refused while the new life does not serve: what is kept may be all there is. Not here: what a recovery clears
 //! by itself (recover.rs).
 
 use super::*;

@@ -1,6 +1,7 @@
 //! What is left of a cluster: what its survivors hold, whether somebody lives, and what an operator must know before the word.
 //!
 //! Always: a refusal or a finding for all that can be known here; nothing is changed.
+//! Held by: `a_survey_changes_nothing`, `members_that_live_are_not_overruled`.
 //! Not here: asking the nodes, and what follows (recover.rs); which survivor is best (base-types).
 
 use super::*;

@@ -6,6 +6,7 @@
 //! ```
 //!
 //! Always: nodes that keep data of an ended life are passed over; level 0 clusters grow by an operator's word only.
+//! Held by: `a_recovery_cut_short_is_finished_by_the_world`.
 //! Not here: when it runs (flow_recovery.rs).
 
 use super::*;

@@ -1,6 +1,7 @@
 //! The same commands on the directory of an embedded store, which this process opens for itself.
 //!
 //! Always: the store is closed before the command ends, so that weak writes are on the disk then.
+//! Held by: `a_file_of_commands_runs_on_a_store`.
 //! Not here: parsing (`exec.rs`).
 
 use super::{ended, got, say, scanned, Line, Told};

@@ -1,6 +1,6 @@
 //! An issuer's two documents: discovery, and the keys that it names.
 //!
-//! Always: HTTPS, by the section's authority or the system's; plain HTTP from this machine alone. No redirect is followed, no document
+//! By design: HTTPS, by the section's authority or the system's; plain HTTP from this machine alone. No redirect is followed, no document
 //! has more than [`DOCUMENT_BYTES_MAX`] bytes, and both together take at most [`FETCH_TIME_MAX`]. The discovery document must name
 //! the issuer that it was asked for (OpenID Connect Discovery, 4.3).
 //! Not here: when (oidc.rs), what a key is (keys.rs).
