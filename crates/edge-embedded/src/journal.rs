@@ -1,4 +1,4 @@
-//! One core's log: what is recorded, who waits for it, and when it may be cut.
+//! One core's log: what is recorded, which writers wait for it, and when it may be cut.
 //!
 //! ```text
 //!   letters ─record─▶ entry being filled ─cut─▶ core-log ─poll─▶ actions ─on_written─▶ waiters done

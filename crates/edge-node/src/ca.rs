@@ -152,7 +152,7 @@ pub fn issue(directory: &Path, node: NodeId, addresses: &[String], days: u32) ->
         certificate: directory.join(format!("node-{node}.pem")),
         key: directory.join(format!("node-{node}.key")),
     };
-    // The key first: a certificate without its key would be reloaded by a running node in vain.
+    // The key first: a running node that reloads a certificate without its key would fail.
     key_to(&issued.key, &key)?;
     write_file(&issued.certificate, &certificate.pem(), 0o644)?;
     Ok(issued)

@@ -1,10 +1,9 @@
-//! The node's clock, as the core gets it: CLOCK_BOOTTIME, which counts on while the machine is suspended.
+//! The node's clock, as the core gets it: CLOCK_BOOTTIME, which also counts while the machine is suspended.
 //!
 //! Always: never goes back, whatever happens to the wall clock; all threads of a process share its zero.
-//! A leader's lease ends by this clock, so it must not stand still while other nodes continue: CLOCK_MONOTONIC
-//! (Rust's `Instant`) does during a suspend. Where there is no CLOCK_BOOTTIME, that one is taken, and the
-//! node says so when it starts. Of a machine that is held by its hypervisor every clock stands still, and
-//! nothing here can tell: docs/guides/clocks.md says what to set.
+//! A leader's lease ends by this clock, so it must not stop while other nodes continue. CLOCK_MONOTONIC (Rust's `Instant`)
+//! stops during a suspend. A system without CLOCK_BOOTTIME uses it all the same, and the node says so when it starts. While a
+//! hypervisor holds the machine, every clock of it stops, and nothing here can notice: docs/guides/clocks.md says what to set.
 //! Held by: `the_clock_counts_suspension_and_never_goes_back`, `a_system_without_the_boot_clock_says_so`.
 //! Not here: wall-clock time (only certificates need it); timers of tokio, which may fire late by the length
 //! of a suspend: who is woken reads this clock anew.

@@ -131,8 +131,8 @@ impl Replica {
         });
     }
 
-    /// Whether a request that was applied is remembered for about as long as it must be. One that is repeated with another
-    /// deadline must be for longer: that takes an entry.
+    /// Whether a request that was applied is remembered about long enough. A repetition with a later deadline must be remembered
+    /// for longer, and that takes an entry.
     fn is_kept(&self, lane: &LaneContext, id: RequestId, keep_ms: u64) -> bool {
         let enough = self.id_time(lane).saturating_add(keep_ms.saturating_sub(KEEP_LESS_MS_MAX));
         self.request_ids.kept_until(id).is_some_and(|until| until >= enough)

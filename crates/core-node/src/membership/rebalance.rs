@@ -117,7 +117,7 @@ impl Rebalance {
     fn find_moves(&mut self, turn: &Turn<'_>, repair: &ReplicaRepair, leaving: &BTreeSet<NodeId>) {
         let unknown = repair
             .members_seen()
-            // One that waits to be renewed, perhaps because its node is the one that is gone, stands back.
+            // A member that waits to be renewed gives way to this: perhaps its node is the one that is gone.
             .filter(|(cluster, _)| self.list.get(cluster).is_none_or(|one| one.renews && !one.out));
         // A majority of the world does not walk away from machines that are only switched off.
         let draining = |node: &NodeId| turn.core.map().get(*node).is_some_and(|record| record.draining);

@@ -21,8 +21,8 @@ use core_cluster::api::{AdminCommand, Completion, LocalKind, LocalOperation, Loc
 use core_flow::{failures, CallReply, CallResult};
 use std::sync::Arc;
 
-/// The first pause before an operation is tried again; doubled each round up to a sixth of an election timeout:
-/// who waits for a new leader hears of it this late at most.
+/// The first pause before an operation is retried. It doubles each round, up to a sixth of an election timeout. So an operation
+/// that waits for a new leader learns of it at most so late.
 const BACKOFF_FIRST: Duration = Duration::from_millis(10);
 const BACKOFFS_PER_ELECTION: u32 = 6;
 /// How long past its deadline a local operation may take to say what became of it.

@@ -1,4 +1,4 @@
-//! Who waits for which reply, without a lock or an allocation for each request.
+//! Which waiter each reply is for, without a lock or an allocation for each request.
 //!
 //! Always: a ticket names a slot and the slot's use count, so a late answer to an earlier use of a
 //! slot is dropped, never handed to a stranger.

@@ -111,7 +111,7 @@ async fn listen(
     }
 }
 
-/// One connection, for as long as it lasts.
+/// One connection, until it ends.
 async fn carry(stream: TcpStream, target: SocketAddr, (from, to): (usize, usize), mut cuts: watch::Receiver<Cuts>) {
     let whole = |cuts: &Cuts| !cuts.contains(&(from, to)) && !cuts.contains(&(to, from));
     if cuts.wait_for(whole).await.is_err() {

@@ -1,6 +1,6 @@
 //! The standard schedule of faults: what a day holds, spread over a day of virtual time, or pressed into a shorter run.
 //!
-//! Always: as many faults of a kind as the run has room for, each as long as it always is; the same seed gives the same
+//! Always: as many faults of a kind as the run has room for, each of its usual length; the same seed gives the same
 //! order. Only the cut of a zone is made shorter in runs under an hour, since it would be all of them: its length is in
 //! the report. Held by: `a_short_run_holds_fewer_faults_of_the_same_length`, `seeds_decide_the_order_and_nothing_else`. Not here: doing it (proof-bench, proof-sim).
 
