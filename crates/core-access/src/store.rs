@@ -88,7 +88,7 @@ fn corrupt(error: &serde_json::Error) -> Refusal {
 }
 
 fn confused() -> Failure {
-    Refusal::new(ErrorCode::Internal, "the access directory's cluster answered another question than was asked").into()
+    Refusal::new(ErrorCode::Internal, "the access directory's cluster gave a reply of another kind; report it").into()
 }
 
 /// Asks for a row.

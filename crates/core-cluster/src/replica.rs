@@ -176,7 +176,7 @@ impl Replica {
     pub fn open(lane: &mut LaneContext, mut record: ReplicaRecord, now: Tick) -> Result<Replica, EngineError> {
         let engine = lane.engines.get(&*record.spec.engine).cloned().ok_or_else(|| {
             EngineError::WrongFormat(format!(
-                "cluster {} is kept in engine {}, which this build does not have",
+                "cluster {} is kept in engine {}, which this build does not have; start a build that has it",
                 record.spec.name, record.spec.engine
             ))
         })?;
@@ -785,7 +785,10 @@ impl Replica {
         let hidden = planted(Mutant::UnknownAsRefused);
         for proposed in std::mem::take(&mut self.proposed) {
             for write in proposed.writes.into_iter().filter(|write| !write.answered) {
-                let message = format!("leadership of cluster {} moved before the write was committed", self.spec.name);
+                let message = format!(
+                    "the leader of cluster {} changed before the write was committed; its outcome is unknown",
+                    self.spec.name
+                );
                 let outcome = if hidden {
                     LocalOutcome::Refused(Refusal::new(ErrorCode::NotLeader, message))
                 } else {

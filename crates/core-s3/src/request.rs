@@ -176,9 +176,11 @@ pub(crate) fn shard_tell(id: u128, number: u64, command: &shard::Command) -> Res
     })
 }
 
-/// Somebody answered another question.
+/// A reply is of another kind than its question.
 pub(crate) fn odd(who: &str) -> Failure {
-    S3ErrorCode::InternalError.because(format!("{who} answered another question than it was asked")).into()
+    S3ErrorCode::InternalError
+        .because(format!("{who} gave a reply of another kind; retry, and report it if it repeats"))
+        .into()
 }
 
 /// The end of work nobody waits for.

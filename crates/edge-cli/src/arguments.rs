@@ -57,7 +57,7 @@ pub enum Command {
     /// Roles: named lists of what may be done
     #[command(subcommand)]
     Role(users::RoleCommand),
-    /// Groups of users that OIDC issuers vouch for
+    /// Groups of an OIDC issuer's users, and their roles
     #[command(subcommand)]
     Group(users::GroupCommand),
     /// Bearer tokens of users
@@ -76,9 +76,9 @@ pub enum Command {
     Load(LoadArguments),
     /// Measure
     Bench(BenchArguments),
-    /// Make a node's data directory out of what an object store holds (engine object), after all nodes were lost
+    /// Make a node's data directory from an object store (engine object), after all nodes were lost
     Restore(RestoreArguments),
-    /// Read a world out of an object store without writing there, and answer KvGet and KvScan by HTTP
+    /// Read a world from an object store without writing to it, and answer KvGet and KvScan by HTTP
     Attach(AttachArguments),
     /// Print the completions of a shell
     Completions { shell: clap_complete::Shell },

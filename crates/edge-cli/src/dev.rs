@@ -337,7 +337,7 @@ fn print_open(plan: &Plan, program: &str, endpoint: &str) {
 /// What to try in a world as in production.
 fn print_secure(plan: &Plan, program: &str) {
     let (first, ca) = (plan.url(&plan.places[0].http()), plan.clients_authority().display().to_string());
-    println!("every door speaks TLS and wants to know who asks; first things to try:");
+    println!("every door speaks TLS and asks for a credential; first things to try:");
     println!("  export HIVE_CA={ca} HIVE_ENDPOINT={first}");
     println!("  export HIVE_TOKEN_FILE={}", plan.root_token_file().unwrap_or_default().display());
     println!("  {program} user whoami");

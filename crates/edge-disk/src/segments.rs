@@ -84,7 +84,7 @@ impl Segments {
                 // Only room is lost if it stays: recovery finds it again and the log removes it again.
                 match std::fs::remove_file(segment_path(&self.directory, segment)) {
                     Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                        tracing::warn!(segment = segment.0, %error, "a log segment that is no longer wanted cannot be removed");
+                        tracing::warn!(segment = segment.0, %error, "an unused log segment cannot be removed: check the rights of the data directory");
                     }
                     _ => {}
                 }

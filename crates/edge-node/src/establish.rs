@@ -45,7 +45,11 @@ pub async fn run(door: Rc<LaneDoor>, shards: Vec<TopologyShard>, own_http: Strin
     };
     match outcome {
         Ok(text) => tracing::info!(keyspace = KEYSPACE, "{text}"),
-        Err(reason) => tracing::error!(keyspace = KEYSPACE, reason, "the static topology was not started"),
+        Err(reason) => tracing::error!(
+            keyspace = KEYSPACE,
+            reason,
+            "the keyspace of the static topology was not created: correct the cause and restart this node"
+        ),
     }
     door.push(Event::Hold { reason: None });
 }

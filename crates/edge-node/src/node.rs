@@ -259,7 +259,7 @@ impl NodeHandle {
             openings.recv().map_err(|_| StartError::Failed { reason: self.reason() })??;
         }
         if let Err(error) = shared.data.write_reached() {
-            tracing::warn!(%error, "hive-node.json cannot be written: an older copy of a log would not be known as such");
+            tracing::warn!(%error, "hive-node.json cannot be written, so the next start could not notice an older copy of a log: make room on the disk");
         }
         let cores = Arc::new(Cores::new(cores));
         self.start_s3(shared, &cores, listeners.s3)?;

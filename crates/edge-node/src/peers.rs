@@ -140,7 +140,7 @@ impl PeerSet {
         }
         if links.len() >= PEERS_MAX {
             if let Some(left_out) = self.quiet.allow() {
-                tracing::warn!(%node, left_out, "more than {PEERS_MAX} peers; this one is not dialled");
+                tracing::warn!(%node, left_out, "this node already dials {PEERS_MAX} peers and does not dial this one: remove nodes that are gone (hive ctl forget)");
             }
             return;
         }

@@ -27,10 +27,10 @@ pub fn close(directory: &Path, bits: u32) {
     let path = directory.display();
     match std::fs::set_permissions(directory, Permissions::from_mode(mode & !bits)) {
         Ok(()) => {
-            tracing::info!(%path, before = format!("{mode:04o}"), "others than this user could reach the directory, and cannot any more")
+            tracing::info!(%path, before = format!("{mode:04o}"), "other users could reach the directory; the node has taken this right away")
         }
         Err(error) => {
-            tracing::warn!(%path, mode = format!("{mode:04o}"), %error, "others than this user can reach the directory; chmod it as its owner")
+            tracing::warn!(%path, mode = format!("{mode:04o}"), %error, "other users can reach the directory: run chmod 0700 on it as its owner")
         }
     }
 }

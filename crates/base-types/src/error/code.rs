@@ -106,7 +106,7 @@ macro_rules! codes {
 
 codes! {
     AccessOff Invalid Answer
-        "the world asks nobody who they are (`access.required` is off), so users, roles and tokens would count for nothing: turn it on in every `node.toml`, or use `hive dev --secure`";
+        "this world does not check who its clients are (`access.required` is off), so users, roles and tokens would have no effect: turn it on in every `node.toml`, or use `hive dev --secure`";
     AlreadyAMember Conflict Answer
         "the node has a replica of this cluster already: name another node";
     BatchCrossesClusters Invalid Answer
@@ -114,25 +114,25 @@ codes! {
     BodyTooLarge TooLarge Answer
         "the body is longer than `limits.body_bytes_max` (4 MiB): send several requests, or raise the limit";
     BucketClosing Unavailable ShardSwitching
-        "the bucket is being deleted; nodes handle this among themselves";
+        "the bucket is being deleted; nodes handle this by themselves: if you see it, retry";
     CertificateRequired Invalid Answer
         "the port answers clients that show a user's certificate, and none was shown, or one that names no user: show one that `hive ca issue --user` made; see [TLS](../operations/tls.md)";
     ClusterExists Conflict Answer
         "a cluster of that name exists: choose another name, or delete it first";
     CommittedNotAbsolute Unknown Answer
-        "an absolute write is committed, but a member had not synced it at the deadline: do not repeat it, and start the member that the message names; see [Levels](README.md#levels)";
+        "an absolute write is committed, but a member had not synced it at the deadline: start the member that the message names, and repeat the write only with its `request_id`; see [Levels](README.md#levels)";
     CommittedNotInBucket Unknown Answer
-        "an `s3` write is committed, but no bucket had it at the deadline: do not repeat it, and check that the object store answers; see [Levels](README.md#levels)";
+        "an `s3` write is committed, but no bucket had it at the deadline: check that the object store answers, and repeat the write only with its `request_id`; see [Levels](README.md#levels)";
     ConditionFailed Precondition Answer
         "`KvCompareAndSet`: the key has another value than `expected`: read it again, then retry with what is there";
     ConfigClusterSilent Unavailable Answer
-        "the configuration cluster does not answer; nodes handle this among themselves";
+        "the configuration cluster does not answer; nodes handle this by themselves: if you see it, retry";
     Conflict Conflict Answer
         "something changed meanwhile; read again and retry";
     CorruptCommand Invalid Answer
         "a command in a cluster's log cannot be read; call the operator";
     DeadlineExceeded Unavailable Answer
-        "no answer within `deadline_ms`; a read, or a write that was surely not done. A busy node says so without having begun";
+        "the node had no answer within `deadline_ms`, or was too busy to begin; if it was a write, it was not done: retry, or allow a longer `deadline_ms`";
     DirectoryStale Unavailable Answer
         "this node has not heard from the world's directory of users for longer than `access.stale_limit_hours`: ask another node, or repair the world's clusters";
     DiskFailed Unavailable Answer
@@ -192,7 +192,7 @@ codes! {
     MalformedJson Invalid Answer
         "the body is not JSON, or nests too deep: correct it at the line and column that the message names";
     MemberUp Conflict Answer
-        "`RecoverCluster`: a member did not answer, and the world hears of its node: it is cut off, stuck, or has just died: wait, ask through another node, or stop that node for good";
+        "`RecoverCluster`: a member did not answer, but the world hears from its node, so the member is cut off, stuck, or has just died: wait, ask through another node, or stop that node for good";
     MembershipChangePending Conflict Answer
         "another node is joining the cluster: wait until that is done, then retry";
     MembershipChangeRunning = "MembershipChangePending" Unavailable Answer
@@ -206,7 +206,7 @@ codes! {
     NoArchiveReplica @ "NoDurableTail" Invalid Answer
         "a write at `s3` on a cluster of which no member that answers keeps it in a bucket, so nothing was written: add a node with `engine.object.url`, or use another level";
     NoArchiveReplicaYet = "NoArchiveReplica" @ "NoDurableTail" Unavailable Answer
-        "the same of a leader that may not have heard of its members yet; nodes retry, and answer with 400 when it has: retry";
+        "a write at `s3`: the leader is new and does not know yet whether a member keeps the cluster in a bucket: retry";
     NoLeader Unavailable Answer
         "the cluster has no leader now: retry, and start its members that are down";
     NoSuchGroup NotFound Answer
@@ -238,11 +238,11 @@ codes! {
     NotConfirmed Invalid Answer
         "`RecoverCluster`: `confirm` is not the cluster's name: write the name exactly";
     NotEqual Conflict Answer
-        "a shard's copy is not equal yet; nodes handle this among themselves";
+        "a shard's copy is not equal yet; nodes handle this by themselves: if you see it, retry";
     NotFound NotFound Answer
         "there is no such route, or no such verification: `GET /` lists the routes; begin a new verification without `run`";
     NotLeader Unavailable Answer
-        "another node leads; nodes handle this among themselves";
+        "another node leads; nodes handle this by themselves: if you see it, retry";
     NotQuarantined Conflict Answer
         "`SkipEntry`: the cluster's leader is not stopped at that entry: name the entry that `hive ctl status` names";
     NotReady Unavailable ShardSwitching
@@ -250,7 +250,7 @@ codes! {
     NotInState = "NotReady" Conflict ShardSwitching
         "the cluster or shard is not in the state that the request needs: read it again, and retry when it is in the state that the message names";
     NoShardMap = "NotReady" NotFound ShardSwitching
-        "the bucket's map has not been made yet; nodes handle this among themselves";
+        "the bucket's map has not been made yet; nodes handle this by themselves: if you see it, retry";
     NothingKept NotFound Answer
         "`DiscardEnded`: the node keeps nothing of an ended life of this cluster: `hive ctl recover` lists which nodes do";
     OutcomeUnknown Unknown Answer
@@ -258,7 +258,7 @@ codes! {
     Overloaded Overloaded Answer
         "too much is under way on this core, or a cluster remembers as many request ids as it may: back off and retry";
     PartitionMoving Unavailable PartitionSwitching
-        "a reshard moves the key's partition; nodes handle this among themselves";
+        "a reshard moves the key's partition; nodes handle this by themselves: if you see it, retry";
     PermissionDenied Forbidden Answer
         "the user may not do this: ask for a role that allows it (`hive user grant`)";
     PermissionsChanged Unavailable Answer
@@ -290,7 +290,7 @@ codes! {
     RoleExists Conflict Answer
         "a role of that name exists: choose another name, or change its rules with `replace` (`--replace`)";
     ShardFrozen Unavailable ShardSwitching
-        "a bucket's shard is being switched; nodes handle this among themselves";
+        "a bucket's shard is being switched; nodes handle this by themselves: if you see it, retry";
     ShuttingDown Unavailable Answer
         "the node is stopping: ask another";
     StampCompacted Invalid Answer
@@ -298,9 +298,9 @@ codes! {
     StampInFuture Invalid Answer
         "no commit of this stamp has been made yet: read at the newest (0)";
     StaleRoute Unavailable Answer
-        "a route was out of date; nodes handle this among themselves";
+        "a route was out of date; nodes handle this by themselves: if you see it, retry";
     Superseded Unavailable Answer
-        "a later process of this node has taken its place; ask another node";
+        "this node belongs to an earlier incarnation of the world, which was restored since: ask a node of the restored world, and stop this one";
     SurvivorChanged Conflict Answer
         "`RecoverCluster`: another survivor than `survivor` is best by now: look again at what may be lost, then name that one";
     SurvivorGone Conflict Answer
@@ -320,7 +320,7 @@ codes! {
     TransactionTooLarge TooLarge Answer
         "a transaction has, changes, reads or answers more than one may: make several of it";
     Unauthenticated Unauthenticated Answer
-        "the request has no credential, or one that counts for nothing: send `Authorization: Bearer` with a token (`hive token create`)";
+        "the request has no credential, or one that is not valid: send `Authorization: Bearer` with a token (`hive token create`)";
     UnknownAction Invalid Answer
         "there is no action of that name: [the index](README.md) lists them";
     UnknownBackend Invalid Answer
@@ -350,9 +350,9 @@ codes! {
     WrongGeneration Conflict ClusterReplaced
         "the cluster was deleted and created again meanwhile; nodes look it up again by themselves";
     WrongPartition Conflict PartitionMoved
-        "the key's partition has moved; nodes handle this among themselves";
+        "the key's partition has moved; nodes handle this by themselves: if you see it, retry";
     WrongShard Conflict ShardMoved
-        "the key's shard has split or merged; nodes handle this among themselves";
+        "the key's shard has split or merged; nodes handle this by themselves: if you see it, retry";
 }
 
 impl ErrorCode {

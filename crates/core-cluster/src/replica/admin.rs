@@ -190,7 +190,10 @@ impl Replica {
                 return self.submit_setting(lane, now, ticket, deadline, command);
             }
             _ if self.admin.len() >= ADMIN_WAITS_MAX => {
-                let message = format!("cluster {} has {ADMIN_WAITS_MAX} changes waiting", self.spec.name);
+                let message = format!(
+                    "{ADMIN_WAITS_MAX} changes of cluster {} wait already; retry when some are done",
+                    self.spec.name
+                );
                 Err(Refusal::new(ErrorCode::Overloaded, message))
             }
             command => return self.try_wish(lane, now, Asking { ticket, deadline, since: now, command }),
@@ -299,7 +302,7 @@ impl Replica {
         (node, disk): (NodeId, DiskId),
     ) -> Result<(), Refusal> {
         if self.meta.members.len() >= MEMBERS_MAX {
-            let message = format!("cluster {} has {MEMBERS_MAX} members already", self.spec.name);
+            let message = format!("cluster {} has {MEMBERS_MAX} members already; remove one first", self.spec.name);
             return Err(Refusal::new(ErrorCode::TooManyMembers, message));
         }
         let replica = self.meta.next_replica;
@@ -434,7 +437,10 @@ impl Replica {
             })
             .max_by_key(|follower| follower.matched);
         let best = best.ok_or_else(|| {
-            let message = format!("cluster {} has no other voter to lead it just now", self.spec.name);
+            let message = format!(
+                "cluster {} has no other voter that can lead it; start its members that are down, then retry",
+                self.spec.name
+            );
             Refusal::new(ErrorCode::QuorumAtRisk, message)
         })?;
         self.end_lease_for_transfer();
@@ -602,7 +608,7 @@ impl Replica {
             } else if elsewhere {
                 lane.complete(wait.ticket, self.not_leader());
             } else if self.failed_to_hand_over(lane, wait.goal) {
-                let message = format!("cluster {} could not hand leadership over just now; retry", self.spec.name);
+                let message = format!("cluster {} could not hand leadership over; retry", self.spec.name);
                 let refusal = Refusal::new(ErrorCode::NoLeader, message);
                 lane.complete(wait.ticket, LocalOutcome::Refused(refusal));
             } else {

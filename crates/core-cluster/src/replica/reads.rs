@@ -376,7 +376,10 @@ impl Replica {
         }
         self.reads.count -= late.len();
         for read in late {
-            let message = format!("cluster {} could not confirm its leader before the read's deadline", self.spec.name);
+            let message = format!(
+                "the leader of cluster {} could not confirm before the read's deadline that it still leads; retry",
+                self.spec.name
+            );
             let refusal = Refusal::new(ErrorCode::DeadlineExceeded, message);
             read.complete(lane, LocalOutcome::Refused(refusal));
         }

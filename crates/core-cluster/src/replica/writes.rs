@@ -236,7 +236,7 @@ impl Replica {
             return Some(Refusal::new(
                 ErrorCode::Overloaded,
                 format!(
-                    "cluster {} takes no more writes just now ({} wait, {} bytes wait to be written out); back off and retry",
+                    "the write queue of cluster {} is full ({} writes wait, {} bytes wait to be flushed); back off and retry",
                     self.spec.name, self.pending_writes, lane.statistics.overlay_bytes
                 ),
             ));
@@ -442,7 +442,10 @@ impl Replica {
                         ProposeError::NotLeader => self.not_leader(),
                         ProposeError::Dropped => LocalOutcome::Refused(Refusal::new(
                             ErrorCode::Overloaded,
-                            format!("cluster {} takes no more writes just now; back off and retry", self.spec.name),
+                            format!(
+                                "cluster {} hands leadership over, or has too many writes that are not committed; back off and retry",
+                                self.spec.name
+                            ),
                         )),
                     };
                     lane.complete(write.ticket, outcome);

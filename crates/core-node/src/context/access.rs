@@ -132,7 +132,7 @@ fn revoked() -> Refusal {
 
 fn unauthenticated() -> Refusal {
     let message =
-        "this node wants to know who asks: send `Authorization: Bearer` with a token (`hive token create`; HIVE_TOKEN or --token-file for the program hive)";
+        "this node needs a credential: send `Authorization: Bearer` with a token (`hive token create`; HIVE_TOKEN or --token-file for the program hive)";
     Refusal::new(ErrorCode::Unauthenticated, message)
 }
 

@@ -223,7 +223,7 @@ fn why_taken(name: &ClusterName, taken: Failure, result: CallResult) -> Failure 
             Some(ClusterState::Deleting) => "is still being deleted",
             None => "was deleted just now",
         },
-        Ok(_) => return failures::internal("create cluster: a backend answered another question than was asked"),
+        Ok(_) => return failures::internal("create cluster: a backend gave a reply of another kind; report it"),
         Err(failure) => return failure,
     };
     Refusal::new(ErrorCode::NotReady, format!("cluster {name} {what}; retry in a moment")).into()

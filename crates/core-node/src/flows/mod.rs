@@ -51,7 +51,7 @@ pub(crate) fn cluster_answer(record: &ClusterRecord, at: Option<OrderedAt>) -> R
     Ok(Answer { result: ActionResult::Cluster(info), at, level: None, cluster: None })
 }
 
-/// A backend answered another question than was asked: a bug, told as one.
+/// A backend gave a reply of another kind than its question: a bug, reported as one.
 pub(crate) fn confused(flow: &str) -> Response {
-    Err(failures::internal(format!("{flow}: a backend answered another question than was asked")))
+    Err(failures::internal(format!("{flow}: a backend gave a reply of another kind; report it")))
 }

@@ -261,7 +261,9 @@ pub(crate) fn row<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
 }
 
 fn confused() -> Failure {
-    S3ErrorCode::InternalError.because("the cluster of accounts answered another question than was asked").into()
+    S3ErrorCode::InternalError
+        .because("the cluster of accounts gave a reply of another kind; retry, and report it if it repeats")
+        .into()
 }
 
 /// The row that was asked for with its bytes. Where the cluster was never made there is none.

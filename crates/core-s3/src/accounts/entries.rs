@@ -139,7 +139,9 @@ pub(crate) fn list(account: &str, prefix: &str, after: Option<&str>, limit: u32)
 }
 
 fn confused() -> Failure {
-    S3ErrorCode::InternalError.because("an account's cluster answered another question than was asked").into()
+    S3ErrorCode::InternalError
+        .because("an account's cluster gave a reply of another kind; retry, and report it if it repeats")
+        .into()
 }
 
 fn parse(body: &[u8]) -> Result<EntryDocument, Refusal> {

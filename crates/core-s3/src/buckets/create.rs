@@ -252,7 +252,8 @@ impl Create {
         let Some(Attempt { claim, views, .. }) = &mut self.attempt else { return Err(confused()) };
         *views += 1;
         if *views > VIEWS_MAX {
-            let message = format!("bucket '{}' could not be created: others change it all the time", claim.bucket);
+            let message =
+                format!("bucket '{}' could not be created, because other requests change it; retry", claim.bucket);
             return Err(S3ErrorCode::OperationAborted.because(message).into());
         }
         self.stage = Stage::View;

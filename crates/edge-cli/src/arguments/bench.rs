@@ -13,12 +13,12 @@ pub struct BenchArguments {
         "split", "embedded", "availability", "overload", "larger-than-memory", "etcd-door", "all",
     ])]
     pub workload: String,
-    /// Measure this world; a fresh one is started where absent
+    /// Measure this world; by default a fresh one is started
     #[arg(long = "endpoint", value_delimiter = ',')]
     pub endpoints: Vec<String>,
     #[command(flatten)]
     pub tls: TlsFiles,
-    /// The ready file of the world at --endpoint: its process ids give CPU time, and failover a leader to kill
+    /// The ready file of the world at --endpoint: its process ids give CPU time, and the leader that failover kills
     #[arg(long)]
     pub ready_file: Option<PathBuf>,
     /// Connections, each with one request at a time
@@ -51,7 +51,7 @@ pub struct BenchArguments {
     /// listing: over buckets of about so many shards (comma-separated)
     #[arg(long, value_delimiter = ',', default_values_t = [1u64, 100], value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub shards: Vec<u64>,
-    /// Keys in no order, so that shards are split by rows; else they only grow (listing and split: always in no order)
+    /// Write keys in random order, so that shards are split by rows; else keys only grow (listing and split: always random)
     #[arg(long)]
     pub spread: bool,
     /// S3 workloads: rows above which a world started for the measurement splits a shard
@@ -60,14 +60,14 @@ pub struct BenchArguments {
     /// split: the part of the full rate, in percent, that continues while shards are split
     #[arg(long, default_value_t = 70, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub load_percent: u32,
-    /// embedded: on so many cores (comma-separated); 1 to all there are where absent
+    /// embedded: numbers of cores to measure (comma-separated); by default 1 to all there are
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=256))]
     pub cores: Vec<u16>,
     /// availability: how long; the standard schedule's faults of a day fill 60, shorter runs have fewer of them.
     /// larger-than-memory: how long keys are overwritten
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=1_440))]
     pub minutes: u64,
-    /// availability: the order of the faults, and whom they meet
+    /// availability: decides the order of the faults and the members that they hit
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// availability: operations a second of each level

@@ -13,14 +13,14 @@ pub enum CaCommand {
         /// The world's name
         #[arg(long)]
         world: String,
-        /// Make the authority of clients: of the certificates of client doors and of users
+        /// Make the authority of clients: it signs certificates of client doors and of users
         #[arg(long)]
         clients: bool,
         /// JSON for machines instead of text
         #[arg(long)]
         json: bool,
     },
-    /// Issue a certificate: a node's, or from the authority of clients that of a client door or of a user
+    /// Issue a certificate: for a node, or (by the authority of clients) for a client door or a user
     #[command(group = clap::ArgGroup::new("whose").required(true).args(["node", "server", "user"]))]
     Issue {
         /// The authority's directory
@@ -35,7 +35,7 @@ pub enum CaCommand {
         /// The user's name
         #[arg(long, conflicts_with = "addresses")]
         user: Option<String>,
-        /// Names or addresses others reach the node by; for --server also *.DOMAIN
+        /// Names or addresses by which others reach the node; with --server also *.DOMAIN
         #[arg(long = "address", value_delimiter = ',')]
         addresses: Vec<String>,
         /// How long it is valid
@@ -45,13 +45,13 @@ pub enum CaCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Put a client's certificate on the list of those that count no more (crl.pem, for tls.client_revocations)
+    /// Revoke a client's certificate: put it on the revocation list (crl.pem, for tls.client_revocations)
     #[command(group = clap::ArgGroup::new("which").required(true).args(["user", "certificate", "serial"]))]
     Revoke {
         /// The directory of the authority of clients
         #[arg(long)]
         dir: PathBuf,
-        /// The user whose certificate in the directory it is, the newest
+        /// Revoke the newest certificate of this user in the directory
         #[arg(long)]
         user: Option<String>,
         /// The certificate's file

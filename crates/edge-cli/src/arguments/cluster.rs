@@ -36,7 +36,7 @@ pub enum ClusterCommand {
         /// The node it is on
         #[arg(long)]
         from: u64,
-        /// The node it goes to; the best one by the rule where absent
+        /// The node it goes to; by default the best one by the rule
         #[arg(long)]
         to: Option<u64>,
         #[command(flatten)]
@@ -49,15 +49,15 @@ pub enum ClusterCommand {
         #[command(flatten)]
         world: World,
     },
-    /// Skip an entry that no member can apply (the cluster is quarantined at it): its writes are lost
+    /// Skip a log entry that no member can apply, so that a quarantined cluster continues; its writes are lost
     Skip {
         name: String,
-        /// The entry, as the warning names it
+        /// The index of the entry, as the warning names it
         index: u64,
         #[command(flatten)]
         world: World,
     },
-    /// Keep it in another engine: its replicas are recreated in it one by one, online
+    /// Move it to another engine: its replicas are recreated one by one, online
     SetEngine(EngineMove),
     /// Change the default levels
     SetConsistency {
@@ -83,7 +83,7 @@ pub enum LevelZeroMembersCommand {
         #[command(flatten)]
         world: World,
     },
-    /// Add a node: learner, snapshot, voter
+    /// Add a node: as a learner, then by a snapshot, then as a voter
     Add {
         node: u64,
         #[command(flatten)]
@@ -114,7 +114,7 @@ pub enum MembersCommand {
         #[command(flatten)]
         world: World,
     },
-    /// Add a node: learner, snapshot, voter
+    /// Add a node: as a learner, then by a snapshot, then as a voter
     Add {
         name: String,
         node: u64,
@@ -136,7 +136,7 @@ pub struct EngineMove {
     pub name: String,
     /// lmdb, redb, fjall, sqlite, rocksdb, object or memory
     pub engine: String,
-    /// Return at once; `hive ctl cluster show`, of each cluster that moves, shows how far it is
+    /// Return at once; `hive ctl cluster show` of each cluster shows the progress
     #[arg(long)]
     pub no_wait: bool,
     #[command(flatten)]

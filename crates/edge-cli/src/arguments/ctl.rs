@@ -6,12 +6,12 @@ use clap::{Args, Subcommand};
 /// `hive ctl upgrade`: the world's format level.
 #[derive(Subcommand, Debug)]
 pub enum UpgradeCommand {
-    /// The level of the world, of each node's program, and what stands in the way of the next
+    /// Show the world's format level, each node's, and what prevents the next level
     Status {
         #[command(flatten)]
         world: World,
     },
-    /// Raise the world's formats once every node runs the new version; no older version can come back
+    /// Raise the world's format level when every node runs the new version; older versions cannot come back
     Finalize {
         #[command(flatten)]
         world: World,
@@ -20,7 +20,7 @@ pub enum UpgradeCommand {
 
 #[derive(Subcommand, Debug)]
 pub enum CtlCommand {
-    /// Whether the world is well, and what to look at if not
+    /// Show whether the world is well, and what to look at if not
     Status {
         #[command(flatten)]
         world: World,
@@ -38,7 +38,7 @@ pub enum CtlCommand {
     /// Take a node out of service: its replicas move to others under their rules
     Decommission {
         node: u64,
-        /// Return once it has begun; run it again to see how far it is
+        /// Return when it has begun; run the command again to see the progress
         #[arg(long)]
         no_wait: bool,
         #[command(flatten)]
@@ -50,13 +50,13 @@ pub enum CtlCommand {
         #[command(flatten)]
         world: World,
     },
-    /// Remove a node from the list of nodes: it is gone for good, stopped, and was emptied before
+    /// Remove a node from the list of nodes: one that was emptied or is gone for good, and is stopped
     Forget {
         node: u64,
         #[command(flatten)]
         world: World,
     },
-    /// Which formats the world writes, and what an upgrade of them waits for
+    /// Which formats the world writes, and which nodes are not ready for newer ones
     #[command(subcommand)]
     Upgrade(UpgradeCommand),
     /// The clusters
@@ -80,17 +80,17 @@ pub enum CtlCommand {
         #[command(subcommand)]
         command: LevelZeroCommand,
     },
-    /// A cluster whose majority is gone for good: what its survivors hold, and a new life on the best of them; without a
-    /// name, the clusters that were recovered
+    /// Recover a cluster whose majority is gone for good: show what its survivors hold, or with --confirm let it continue
+    /// from the best one; without a name, list past recoveries
     Recover(RecoverCommand),
-    /// Check every pair of a cluster's replicas and compare them; exit code 1 where they are not whole and the same
+    /// Check every pair of a cluster's replicas and compare them; exit code 1 if one is damaged or differs
     Verify {
         /// The cluster
         name: String,
         #[command(flatten)]
         world: World,
     },
-    /// What the scrub has read on each node, and which pairs it found damaged
+    /// Show what the scrub has read on each node, and which pairs it found damaged
     Integrity {
         #[command(flatten)]
         world: World,
@@ -119,13 +119,13 @@ pub enum CtlCommand {
 pub struct RecoverCommand {
     /// The cluster
     pub name: Option<String>,
-    /// The cluster's name again: begin its new life, and lose what no survivor holds
+    /// The cluster's name again, to confirm: it continues from the survivor, and what no survivor holds is lost
     #[arg(long, value_name = "NAME", conflicts_with = "discard", requires_all = ["name", "from"])]
     pub confirm: Option<String>,
-    /// The survivor that the survey called best: nothing is changed if another one is by now
+    /// The best survivor, as the survey showed it; refused if another one is the best now
     #[arg(long, value_name = "NODE", requires = "confirm")]
     pub from: Option<u64>,
-    /// Remove what the life before left on this node, once the new life serves
+    /// Remove what this node keeps of the ended life, when the recovered cluster serves
     #[arg(long, value_name = "NODE", requires = "name")]
     pub discard: Option<u64>,
     #[command(flatten)]

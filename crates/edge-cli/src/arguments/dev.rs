@@ -20,14 +20,14 @@ pub struct DevArguments {
     /// Core threads of each node
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub cores: u16,
-    /// Keys of a bucket's shard beyond which it is split in three
+    /// A bucket's shard with more keys than this is split in three
     #[arg(long, default_value_t = 40_000, value_parser = clap::value_parser!(u64).range(8..=10_000_000))]
     pub s3_split_keys: u64,
-    /// Per cent of the machine's CPU time in use from which on a split by keys waits; 0: it never waits
+    /// A split by keys waits while more than this part of the machine's CPU time is in use, in percent; 0: it never waits
     #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub s3_split_cpu_max_percent: u32,
-    /// Where objects over 64 KiB go: a directory, or the URL of an object store (s3://bucket/prefix; its keys by
-    /// AWS_ACCESS_KEY_ID and the like); a directory beside the nodes' where absent
+    /// Where objects over 64 KiB go: a directory, or the URL of an object store (s3://bucket/prefix; its keys
+    /// come from AWS_ACCESS_KEY_ID and so on); by default a directory beside the nodes'
     #[arg(long)]
     pub s3_data: Option<String>,
     /// Write ports and process ids here once every door serves
@@ -36,17 +36,17 @@ pub struct DevArguments {
     /// Delete what an earlier world left in the data directory
     #[arg(long)]
     pub fresh: bool,
-    /// As in production: every door speaks TLS and wants to know who asks; the ready file has root's token and the
-    /// authority of the certificates
+    /// As in production: every door speaks TLS and asks for a credential; the ready file has root's token and the
+    /// certificates' authority
     #[arg(long)]
     pub secure: bool,
-    /// Believe this OIDC issuer; its groups get roles by `hive group create`
+    /// Accept tokens of this OIDC issuer; `hive group create` gives roles to its groups
     #[arg(long, requires = "secure")]
     pub oidc_issuer: Option<String>,
     /// The audience (aud) of the issuer's tokens for this world
     #[arg(long, default_value = "hive")]
     pub oidc_audience: String,
-    /// Leave a node that died dead
+    /// Do not start a node again that died
     #[arg(long)]
     pub no_restart: bool,
     /// Print the ready file's JSON instead of text

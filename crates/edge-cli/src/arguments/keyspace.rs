@@ -11,7 +11,7 @@ pub enum KeyspaceCommand {
         /// For example "size=5 location=world failure_domain=chassis"
         #[arg(long)]
         rule: String,
-        /// By what keys are spread
+        /// How keys are spread over partitions
         #[arg(long, default_value = "hash", value_parser = ["hash", "range"])]
         partition: String,
         /// Virtual partitions; fixed for the keyspace's life
@@ -23,7 +23,7 @@ pub enum KeyspaceCommand {
         /// Lower bounds of partitions 1… (range only)
         #[arg(long = "split-key", value_delimiter = ',')]
         split_keys: Vec<String>,
-        /// lmdb, redb, fjall, sqlite, rocksdb or memory; the nodes' default where absent
+        /// lmdb, redb, fjall, sqlite, rocksdb or memory; by default the nodes' own
         #[arg(long)]
         engine: Option<String>,
         #[command(flatten)]
@@ -49,7 +49,7 @@ pub enum KeyspaceCommand {
         #[command(flatten)]
         world: World,
     },
-    /// Keep all its clusters in another engine: their replicas are recreated in it one by one, online
+    /// Move all its clusters to another engine: their replicas are recreated one by one, online
     SetEngine(EngineMove),
     /// Spread the partitions over another number of clusters, online
     Reshard {

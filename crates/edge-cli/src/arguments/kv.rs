@@ -24,7 +24,7 @@ pub enum KvCommand {
         /// The value; `-` reads it from standard input
         #[arg(allow_hyphen_values = true)]
         value: String,
-        /// Apply it once: give the id that an unknown outcome printed, within 60 s of the first try
+        /// Apply the write once: give the id that an unknown outcome printed, within 60 s of the first try
         #[arg(long, value_name = "ID")]
         request_id: Option<String>,
         #[command(flatten)]
@@ -33,7 +33,7 @@ pub enum KvCommand {
     /// Print a key's value; exit code 1 where it is absent
     Get {
         key: String,
-        /// Nothing older than this position, ID.GENERATION.INDEX of an earlier answer's `at` (--json prints it)
+        /// Read nothing older than this position: ID.GENERATION.INDEX of an earlier answer's `at` (--json prints it)
         #[arg(long, value_name = "POSITION")]
         after: Option<String>,
         #[command(flatten)]
@@ -42,7 +42,7 @@ pub enum KvCommand {
     /// Remove a key
     Del {
         key: String,
-        /// Apply it once: give the id that an unknown outcome printed, within 60 s of the first try
+        /// Apply the write once: give the id that an unknown outcome printed, within 60 s of the first try
         #[arg(long, value_name = "ID")]
         request_id: Option<String>,
         #[command(flatten)]
@@ -59,7 +59,7 @@ pub enum KvCommand {
         /// Only keys before this
         #[arg(long)]
         end: Option<String>,
-        /// At most so many; all where absent
+        /// At most so many; by default all
         #[arg(long)]
         limit: Option<u64>,
         /// From the last key to the first
@@ -78,10 +78,10 @@ pub enum KvCommand {
 #[derive(Args, Debug, Clone)]
 pub struct ExecArguments {
     pub file: PathBuf,
-    /// Run them on the embedded store in this directory (made if need be), not on a world
+    /// Run the commands on the embedded store in this directory, not on a world; the directory is made if it is absent
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
-    /// On a store: writes are on the disk within a second, not when they are answered
+    /// With --store: writes are on the disk within a second, not when they are answered
     #[arg(long, requires = "store")]
     pub weak: bool,
     #[command(flatten)]

@@ -5,13 +5,13 @@ use clap::Subcommand;
 
 #[derive(Subcommand, Debug)]
 pub enum NamespaceCommand {
-    /// Make one: an etcd of its own, in a cluster of its own
+    /// Make a namespace: a logical etcd in a cluster of its own
     Create {
         name: String,
         /// Where its replicas go, for example "size=3 location=world failure_domain=az"
         #[arg(long, default_value = "size=3 location=world failure_domain=az")]
         rule: String,
-        /// The engine of its replicas; each node's default where absent
+        /// The engine of its replicas; by default each node's own
         #[arg(long)]
         engine: Option<String>,
         #[command(flatten)]
@@ -22,16 +22,16 @@ pub enum NamespaceCommand {
         #[command(flatten)]
         world: World,
     },
-    /// One: its revision, what is compacted, its keys and leases
+    /// Show a namespace: its revision, what is compacted, its keys and leases
     Show {
         name: String,
         #[command(flatten)]
         world: World,
     },
-    /// Delete one, with all of its keys and leases
+    /// Delete a namespace with all of its keys and leases
     Delete {
         name: String,
-        /// Do not ask whether it is meant
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
         #[command(flatten)]

@@ -13,10 +13,10 @@ pub struct HeldPlace {
     /// An option of the store as NAME=VALUE (endpoint, region, access_key_id, …); repeat it for more
     #[arg(long = "option", value_parser = name_and_value)]
     pub options: Vec<(String, String)>,
-    /// Whose data, where there is that of several nodes
+    /// The node whose data to read, if there are several
     #[arg(long)]
     pub node: Option<u64>,
-    /// Which of its disks, where it had several
+    /// Which of the node's disks, if it had several
     #[arg(long)]
     pub disk: Option<u64>,
 }
@@ -43,13 +43,13 @@ impl HeldPlace {
 pub struct AttachArguments {
     #[command(flatten)]
     pub place: HeldPlace,
-    /// Where clients are answered; without it, only what is there is printed
+    /// The address to answer clients at; without it, the command prints what is there and ends
     #[arg(long)]
     pub listen: Option<std::net::SocketAddr>,
-    /// Listen beyond this machine, although everybody there may then read everything
+    /// Listen beyond this machine: everybody who reaches the address can then read everything
     #[arg(long, requires = "listen")]
     pub insecure: bool,
-    /// How often the store is read for what is new, in milliseconds
+    /// How often to read what is new in the store, in milliseconds
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(100..=120_000))]
     pub follow_ms: u64,
 }
@@ -61,7 +61,7 @@ pub struct RestoreArguments {
     /// The data directory to make
     #[arg(long)]
     pub data: Option<PathBuf>,
-    /// Only show whose data is there
+    /// Only show which nodes' data is there
     #[arg(long)]
     pub list: bool,
     /// JSON for machines instead of text

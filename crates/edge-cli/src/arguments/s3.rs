@@ -19,7 +19,7 @@ pub enum AccountCommand {
     /// Make an account
     Create {
         account: String,
-        /// Its name for people; the account's own where absent
+        /// Its display name; by default the account's name
         #[arg(long)]
         display_name: Option<String>,
         #[command(flatten)]
@@ -40,7 +40,7 @@ pub enum AccountCommand {
 
 #[derive(Subcommand, Debug)]
 pub enum KeyCommand {
-    /// Make an access key; both halves are drawn where they are not given, and the secret is shown only now
+    /// Make an access key; Hive draws the halves that you do not give, and shows the secret only now
     Create {
         account: String,
         #[arg(long, requires = "secret")]
@@ -60,13 +60,13 @@ pub enum KeyCommand {
         #[command(flatten)]
         world: World,
     },
-    /// Seal secrets that are kept in plain text, or by an earlier sealing key: of one account, or of all
+    /// Seal secrets of one account or of all that are in plain text, or sealed by an earlier sealing key
     Seal {
         account: Option<String>,
         #[command(flatten)]
         world: World,
     },
-    /// Remove an access key; gateways that know it forget it within ten seconds
+    /// Remove an access key; gateways refuse it within ten seconds
     Delete {
         access_key: String,
         #[command(flatten)]

@@ -69,13 +69,13 @@ pub enum UserCommand {
         #[command(flatten)]
         world: World,
     },
-    /// A user may do nothing for now; its tokens neither
+    /// Disable a user and its tokens, until it is enabled again
     Disable {
         user: String,
         #[command(flatten)]
         world: World,
     },
-    /// A disabled user may work again
+    /// Enable a disabled user
     Enable {
         user: String,
         #[command(flatten)]
@@ -87,7 +87,7 @@ pub enum UserCommand {
         #[command(flatten)]
         world: World,
     },
-    /// Who the token that is shown belongs to, and what it allows
+    /// Show the user that the token belongs to, and what the token allows
     Whoami {
         #[command(flatten)]
         world: World,
@@ -119,7 +119,7 @@ pub enum RoleCommand {
         #[command(flatten)]
         world: World,
     },
-    /// Remove a role: its users keep nothing of it
+    /// Remove a role; its users lose what it allowed
     Delete {
         role: String,
         #[command(flatten)]
@@ -129,14 +129,14 @@ pub enum RoleCommand {
 
 #[derive(Subcommand, Debug)]
 pub enum GroupCommand {
-    /// Make a group: who the issuer puts into it has its roles. Example: hive group create devs --issuer https://login.example.org --role "writer on kv/dev-*"
+    /// Make a group; a user whom the issuer puts into it has its roles. Example: hive group create devs --issuer https://login.example.org --role "writer on kv/dev-*"
     Create {
         /// Its name; NAME@TENANT for a tenant's
         group: String,
         /// The OIDC issuer, as access.oidc of node.toml has it
         #[arg(long)]
         issuer: String,
-        /// What the issuer calls the group; the group's own name where absent
+        /// The issuer's name for the group; by default the group's own name
         #[arg(long)]
         claim: Option<String>,
         /// A role, or "ROLE on RESOURCE"; repeat it for more
@@ -156,7 +156,7 @@ pub enum GroupCommand {
         #[command(flatten)]
         world: World,
     },
-    /// Remove a group: within two seconds its members have nothing by it
+    /// Remove a group; its members lose its roles within two seconds
     Delete {
         group: String,
         #[command(flatten)]
@@ -169,7 +169,7 @@ pub enum TokenCommand {
     /// Make a token and print it, once. Example: hive token create ann --expires 30d --note laptop
     Create {
         user: String,
-        /// For so long: 90s, 30m, 12h, 30d; without end where absent
+        /// How long it is valid: 90s, 30m, 12h, 30d; by default without end
         #[arg(long, value_parser = duration)]
         expires: Option<u64>,
         /// Only on this resource
@@ -188,11 +188,11 @@ pub enum TokenCommand {
         #[command(flatten)]
         world: World,
     },
-    /// End a token: within two seconds no node takes it
+    /// Revoke a token; nodes refuse it within two seconds
     Revoke {
         /// Its id, as `hive token list` shows it
         id: String,
-        /// Refuse if it is another user's
+        /// Refuse if it belongs to another user
         #[arg(long)]
         user: Option<String>,
         #[command(flatten)]
@@ -205,10 +205,10 @@ pub enum S3KeyCommand {
     /// Make an S3 access key and print it, once. Example: hive key create ann --expires-in 30d --on bucket/photos/2024/
     Create {
         user: String,
-        /// For so long: 90s, 30m, 12h, 30d; without end where absent
+        /// How long it is valid: 90s, 30m, 12h, 30d; by default without end
         #[arg(long, alias = "expires", value_parser = duration)]
         expires_in: Option<u64>,
-        /// Nothing but this resource, whatever allows more
+        /// Allow nothing outside this resource, even if a role does
         #[arg(long)]
         on: Option<String>,
         /// What it is for
@@ -224,10 +224,10 @@ pub enum S3KeyCommand {
         #[command(flatten)]
         world: World,
     },
-    /// End an S3 access key: within two seconds no node takes it
+    /// Revoke an S3 access key; nodes refuse it within two seconds
     Revoke {
         access_key: String,
-        /// Refuse if it is another user's
+        /// Refuse if it belongs to another user
         #[arg(long)]
         user: Option<String>,
         #[command(flatten)]

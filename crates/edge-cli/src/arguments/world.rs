@@ -58,10 +58,10 @@ pub struct World {
 /// Levels of a request.
 #[derive(Args, Debug, Clone, Default)]
 pub struct Levels {
-    /// hopeful, eventual, strong, absolute or s3 (in a bucket); the cluster's default where absent
+    /// hopeful, eventual, strong, absolute or s3 (in a bucket); by default the cluster's own
     #[arg(long, value_parser = ["hopeful", "eventual", "strong", "absolute", "s3"])]
     pub consistency: Option<String>,
-    /// strong or eventual; the cluster's default where absent
+    /// strong or eventual; by default the cluster's own
     #[arg(long, value_parser = ["strong", "eventual"])]
     pub read_consistency: Option<String>,
 }

@@ -143,7 +143,7 @@ impl Issuers {
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => {
-                tracing::error!(%error, "no keys of OIDC issuers are fetched: nobody gets in by them; restart this node");
+                tracing::error!(%error, "the thread that fetches keys of OIDC issuers could not start, so this node gets no new keys: restart this node");
                 return;
             }
         };
@@ -200,7 +200,7 @@ impl Issuer {
         match fetched {
             Ok(Fetched { keys, document }) => {
                 if std::mem::take(silent) {
-                    tracing::info!(issuer, "the OIDC issuer gives its keys again");
+                    tracing::info!(issuer, "the OIDC issuer gives keys again");
                 }
                 self.keys.store(Arc::new(keys));
                 self.given_ms.store(now_ms, Ordering::Relaxed);
@@ -210,7 +210,7 @@ impl Issuer {
             }
             Err(reason) if !std::mem::replace(silent, true) => {
                 let hours = KEYS_LIMIT.as_secs() / 3_600;
-                tracing::warn!(issuer, reason = bounded(&reason), "the OIDC issuer gives no keys: its tokens count by the keys that it gave last, for {hours} h; check the issuer, the network and access.oidc of node.toml");
+                tracing::warn!(issuer, reason = bounded(&reason), "the OIDC issuer gives no keys; this node checks its tokens by the last keys for {hours} h: check the issuer, the network and access.oidc of node.toml");
             }
             Err(_) => {}
         }

@@ -60,7 +60,7 @@ fn settle(hub: &AccessHub, data: &Path) {
         }
         Ok(()) => {}
         Err(error) => {
-            tracing::error!(%error, file = CANDIDATE, "the candidate of the root token cannot be put in its place")
+            tracing::error!(%error, file = CANDIDATE, "the new root token's file cannot be renamed to root-token, or removed if another token counts: check the rights of the data directory")
         }
     }
 }

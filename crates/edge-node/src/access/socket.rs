@@ -24,7 +24,7 @@ pub fn listen(data: &Path) -> Option<UnixListener> {
     match bound {
         Ok(listener) => Some(listener),
         Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "no Unix socket for administration: a data directory with a shorter path has one");
+            tracing::warn!(path = %path.display(), %error, "the Unix socket for administration cannot be made: if its path is too long, use a data directory with a shorter path");
             None
         }
     }

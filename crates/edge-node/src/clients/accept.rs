@@ -30,7 +30,7 @@ pub async fn next(
             Ok(accepted) => return Some(accepted),
             Err(error) => {
                 if let Some(left_out) = quiet.allow() {
-                    tracing::warn!(door, %error, left_out, "accepting clients' connections failed");
+                    tracing::warn!(door, %error, left_out, "the door cannot accept connections; it retries");
                 }
                 tokio::time::sleep(PAUSE).await;
             }

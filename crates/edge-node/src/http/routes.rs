@@ -272,7 +272,7 @@ fn is_administration(action: &Action) -> bool {
 
 /// The request gives no credential.
 fn nobody() -> Refusal {
-    let message = "this node wants to know who asks: send `Authorization: Bearer` with a token (`hive token create`; HIVE_TOKEN or --token-file for the program hive)";
+    let message = "this node needs a credential: send `Authorization: Bearer` with a token (`hive token create`; HIVE_TOKEN or --token-file for the program hive)";
     Refusal::new(ErrorCode::Unauthenticated, message)
 }
 

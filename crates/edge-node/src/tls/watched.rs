@@ -78,7 +78,7 @@ impl<T> Watched<T> {
                 tracing::info!(certificate, "certificates were read again and are in use for new connections");
             }
             Err(error) => {
-                tracing::warn!(certificate, %error, "changed certificates are left aside; the ones before stay in use");
+                tracing::warn!(certificate, %error, "the changed certificate files are not used, and the earlier ones stay in use: correct the files");
                 state.problem = Some(error.to_string());
             }
         }
