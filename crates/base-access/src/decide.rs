@@ -1,11 +1,12 @@
 //! The decision.
 //!
-//! Always: every need must be covered by one rule (`tests::every_need_counts`); a message says what was missing and to whom, and
+//! Always: every need must be covered, by one rule or by several whose keys meet (`tests::every_need_counts`, `ranges_that_meet_add_up`); a message says what was missing and to whom, and
 //! nothing of what others may do.
 //! Not here: what an action needs (needs.rs).
 
 use crate::directory::Identity;
 use crate::needs::{for_each, Need};
+use crate::pattern::Pattern;
 use base_types::action::Action;
 use base_types::{ErrorCode, Refusal};
 
@@ -18,8 +19,8 @@ pub fn decide(identity: &Identity, action: &Action) -> Result<(), Refusal> {
 
 /// Whether it has one need.
 pub fn allow(identity: &Identity, need: &Need<'_>) -> Result<(), Refusal> {
-    let covers = |rule: &crate::Rule| rule.verbs.has(need.verb) && rule.on.covers(&need.target);
-    if identity.rules.iter().any(covers) {
+    let with_verb = || identity.rules.iter().filter(|rule| rule.verbs.has(need.verb)).map(|rule| &rule.on);
+    if with_verb().any(|on| on.covers(&need.target)) || Pattern::cover_together(with_verb(), &need.target) {
         return Ok(());
     }
     let message = format!(
@@ -107,6 +108,20 @@ mod tests {
         assert!(decide(&alice, &scan("", Some("x/5"), None, true)).is_err());
         assert!(decide(&alice, &scan("x", None, None, false)).is_err());
         assert!(decide(&alice, &put("a", "x/1")).is_err());
+    }
+
+    #[test]
+    fn ranges_that_meet_add_up() {
+        let granted = |on: [&'static str; 2]| identity(&on.map(|on| ("reader", Some(on))));
+        let asked = scan("", Some("a"), Some("f"), false);
+        assert!(decide(&granted(["kv/a/*range:a*d", "kv/a/*range:c*f"]), &asked).is_ok());
+        assert!(decide(&granted(["kv/a/*range:d*f", "kv/a/*range:a*d"]), &asked).is_ok());
+        assert!(decide(&granted(["kv/a/*range:a*d", "kv/a/*range:d%00*f"]), &asked).is_err());
+        assert!(decide(&granted(["kv/a/*range:a*d", "kv/b/*range:d*f"]), &asked).is_err());
+        assert!(decide(&granted(["kv/a/*range:a*d", "kv/a/*range:d*e"]), &asked).is_err());
+        let get = Action::KvGet { target: KvTarget::Keyspace("a".into()), key: "k".into() };
+        assert!(decide(&granted(["kv/a/*key:k", "kv/a/*key:l"]), &get).is_ok());
+        assert!(decide(&granted(["kv/a/*key:j", "kv/a/*key:l"]), &get).is_err());
     }
 
     #[test]

@@ -52,6 +52,7 @@ errors! {
     PERMISSION_DENIED PermissionDenied "etcdserver: permission denied";
     ROLE_NOT_GRANTED FailedPrecondition "etcdserver: role is not granted to the user";
     PERMISSION_NOT_GRANTED FailedPrecondition "etcdserver: permission is not granted to the role";
+    INVALID_AUTH_MGMT InvalidArgument "etcdserver: invalid auth management";
     AUTH_NOT_ENABLED FailedPrecondition "etcdserver: authentication is not enabled";
     INVALID_AUTH_TOKEN Unauthenticated "etcdserver: invalid auth token";
     NO_LEADER Unavailable "etcdserver: no leader";

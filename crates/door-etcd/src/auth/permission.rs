@@ -1,13 +1,15 @@
-//! Permissions of etcd and rules of Hive: `verbs on kv/<namespace>/<prefix>`.
+//! Permissions of etcd and rules of Hive.
 //!
-//! A rule covers all keys with a prefix. So a permission on a single key, or on a range that is no prefix, has no rule, and is refused rather
-//! than widened.
-//!
+//! ```text
+//!   all keys    kv/<namespace>                    a prefix    kv/<namespace>/<prefix>
+//!   one key     kv/<namespace>/*key:<key>         a range     kv/<namespace>/*range:<from>*<end>, without end: all from there on
+//! ```
 //! Always: [`of_rules`] gives back what [`rule`] made, and leaves out rules that are no permission of etcd's.
 //! Not here: what a rule covers (base-access).
 
 use crate::proto::authpb::permission::Type;
 use crate::proto::authpb::Permission;
+use crate::status::INVALID_AUTH_MGMT;
 use base_types::access::RuleText;
 use bytes::Bytes;
 use tonic::Status;
@@ -22,15 +24,6 @@ fn end_of(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix[..=last].to_vec();
     end[last] += 1;
     end
-}
-
-/// The prefix whose keys a range is; none: it is no prefix.
-fn prefix_of<'a>(key: &'a [u8], range_end: &[u8]) -> Option<&'a [u8]> {
-    match (key, range_end) {
-        ([] | [0], [0]) => Some(&[]),
-        (_, []) => None,
-        _ => (end_of(key) == range_end).then_some(key),
-    }
 }
 
 /// Bytes that are no printable text are written `%hh`, and so are `%` and `*`: base-access reads them so.
@@ -62,15 +55,22 @@ fn unescaped(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+/// What stands before a single key, and before a range, in a resource.
+const KEY_MARK: &str = "*key:";
+const RANGE_MARK: &str = "*range:";
+
 /// The resource of a permission's keys.
 pub(super) fn resource_of(key: &[u8], range_end: &[u8], namespace: &str) -> Result<String, Status> {
-    match prefix_of(key, range_end) {
-        Some([]) => Ok(format!("kv/{namespace}")),
-        Some(prefix) => Ok(format!("kv/{namespace}/{}", escaped(prefix))),
-        None => Err(Status::invalid_argument(
-            "hive: a permission covers all keys with a prefix, no single key and no other range; grant a prefix \
-             (`etcdctl role grant-permission ROLE readwrite KEY --prefix`)",
-        )),
+    let own = |keys: String| Ok(format!("kv/{namespace}/{keys}"));
+    match (key, range_end) {
+        ([] | [0], [0]) => Ok(format!("kv/{namespace}")),
+        ([], _) => Err(INVALID_AUTH_MGMT.into()),
+        (_, []) => own(format!("{KEY_MARK}{}", escaped(key))),
+        _ if end_of(key) == range_end => own(escaped(key)),
+        (_, [0]) => own(format!("{RANGE_MARK}{}*", escaped(key))),
+        _ if key >= range_end => Err(INVALID_AUTH_MGMT.into()),
+        _ if range_end.strip_suffix(&[0]) == Some(key) => own(format!("{KEY_MARK}{}", escaped(key))),
+        _ => own(format!("{RANGE_MARK}{}*{}", escaped(key), escaped(range_end))),
     }
 }
 
@@ -104,6 +104,24 @@ pub(super) fn of_rules(rules: &[String], namespace: &str) -> Vec<Permission> {
     rules.iter().filter_map(|rule| of_rule(rule, namespace)).collect()
 }
 
+/// The key and the end of the range that a resource's keys are.
+fn keys_of(text: &str) -> Option<(Vec<u8>, Vec<u8>)> {
+    if let Some(key) = text.strip_prefix(KEY_MARK) {
+        return Some((unescaped(key)?, Vec::new()));
+    }
+    if let Some((from, end)) = text.strip_prefix(RANGE_MARK).and_then(|range| range.split_once('*')) {
+        // etcd has no empty key: the least is a zero byte.
+        let or_zero = |key: Vec<u8>| if key.is_empty() { vec![0] } else { key };
+        return Some((or_zero(unescaped(from)?), or_zero(unescaped(end)?)));
+    }
+    let prefix = unescaped(text)?;
+    if prefix.is_empty() {
+        return Some((vec![0], vec![0]));
+    }
+    let end = end_of(&prefix);
+    Some((prefix, end))
+}
+
 fn of_rule(rule: &str, namespace: &str) -> Option<Permission> {
     let (verbs, on) = rule.split_once(" on ")?;
     let has = |verb: &str| verbs == "all" || verbs.split(',').any(|own| own.trim() == verb);
@@ -113,12 +131,11 @@ fn of_rule(rule: &str, namespace: &str) -> Option<Permission> {
         (false, true) => Type::Write,
         (false, false) => return None,
     };
-    let all = || (vec![0], vec![0]);
     let (key, range_end) = if on == "*" {
-        all()
+        (vec![0], vec![0])
     } else {
         let rest = on.strip_prefix("kv/")?;
-        let (name, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        let (name, keys) = rest.split_once('/').unwrap_or((rest, ""));
         let covered = match name.strip_suffix('*') {
             Some(start) => namespace.starts_with(start),
             None => name == namespace,
@@ -126,13 +143,7 @@ fn of_rule(rule: &str, namespace: &str) -> Option<Permission> {
         if !covered {
             return None;
         }
-        let prefix = unescaped(prefix)?;
-        if prefix.is_empty() {
-            all()
-        } else {
-            let end = end_of(&prefix);
-            (prefix, end)
-        }
+        keys_of(keys)?
     };
     Some(Permission { perm_type: perm_type as i32, key: Bytes::from(key), range_end: Bytes::from(range_end) })
 }
@@ -147,8 +158,15 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_become_rules_and_come_back() {
-        let cases: [(&[u8], &[u8], &str); 5] = [
+    fn permissions_become_rules_and_come_back() {
+        let cases: [(&[u8], &[u8], &str); 12] = [
+            (b"a", b"", "read,list,write,delete on kv/ns/*key:a"),
+            (b"*", b"", "read,list,write,delete on kv/ns/*key:%2a"),
+            (b"\0", b"", "read,list,write,delete on kv/ns/*key:%00"),
+            (b"a", b"c", "read,list,write,delete on kv/ns/*range:a*c"),
+            (b"a*", b"a\xff", "read,list,write,delete on kv/ns/*range:a%2a*a%ff"),
+            (b"a", b"\0", "read,list,write,delete on kv/ns/*range:a*"),
+            (b"\0", b"c", "read,list,write,delete on kv/ns/*range:%00*c"),
             (b"app/", b"app0", "read,list,write,delete on kv/ns/app/"),
             (b"\0", b"\0", "read,list,write,delete on kv/ns"),
             (b"a\xff", b"b", "read,list,write,delete on kv/ns/a%ff"),
@@ -163,13 +181,38 @@ mod tests {
         }
     }
 
+    /// What base-access makes of a rule covers exactly the permission's keys.
     #[test]
-    fn ranges_that_are_no_prefix_are_refused() {
-        let cases: [(&[u8], &[u8]); 4] = [(b"a", b""), (b"a", b"c"), (b"a", b"\0"), (b"", b"")];
+    fn rules_cover_what_was_permitted() {
+        let keys: [&[u8]; 9] = [b"\0", b"a", b"a\0", b"ab", b"b", b"b\xff", b"c", b"c\0", b"\xff\xff"];
+        for (from, end) in keys.iter().flat_map(|from| keys.iter().map(move |end| (*from, *end))) {
+            for end in [end, &b""[..], &b"\0"[..]] {
+                let Ok(text) = resource_of(from, end, "ns") else {
+                    assert!(end != b"\0" && !end.is_empty() && from >= end, "{from:?} {end:?}");
+                    continue;
+                };
+                let pattern: base_access::Pattern = text.parse().unwrap();
+                for key in keys {
+                    let permitted = match end {
+                        b"" => key == from,
+                        b"\0" => key >= from,
+                        end => key >= from && key < end,
+                    };
+                    let keys = base_access::Keys::One(key);
+                    let target = base_access::Target { kind: base_access::Kind::Kv, name: Some("ns"), keys };
+                    assert_eq!(pattern.covers(&target), permitted, "{text} {key:?}");
+                }
+                assert_eq!(pattern.to_string(), text);
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_without_keys_are_refused() {
+        let cases: [(&[u8], &[u8]); 4] = [(b"", b""), (b"", b"a"), (b"c", b"a"), (b"a", b"a")];
         for (key, end) in cases {
             let status = rule(&permission(Type::Read, key, end), "ns").unwrap_err();
-            assert_eq!(status.code(), tonic::Code::InvalidArgument);
-            assert!(status.message().contains("--prefix"), "{}", status.message());
+            assert_eq!((status.code(), status.message()), (tonic::Code::InvalidArgument, INVALID_AUTH_MGMT.text));
         }
     }
 

@@ -102,7 +102,7 @@ async fn users_are_made_and_removed() {
 }
 
 #[tokio::test]
-async fn roles_hold_permissions_on_prefixes() {
+async fn roles_hold_permissions_on_prefixes_keys_and_ranges() {
     let bed = secure();
     let mut client = auth(&bed);
     let role = || "app".to_string();
@@ -123,14 +123,23 @@ async fn roles_hold_permissions_on_prefixes() {
     client.role_grant_permission(grant(Some(perm(Type::Read, "app/", "app0")))).await.unwrap();
     client.role_grant_permission(grant(Some(perm(Type::Readwrite, "app/", "app0")))).await.unwrap();
     client.role_grant_permission(grant(Some(perm(Type::Write, "\0", "\0")))).await.unwrap();
-    let single = client.role_grant_permission(grant(Some(perm(Type::Read, "key", "")))).await.unwrap_err();
-    assert!(single.message().contains("no single key"), "{}", single.message());
+    let others = [perm(Type::Read, "key", ""), perm(Type::Readwrite, "a", "c"), perm(Type::Read, "m", "\0")];
+    for other in &others {
+        client.role_grant_permission(grant(Some(other.clone()))).await.unwrap();
+    }
+    let backwards = client.role_grant_permission(grant(Some(perm(Type::Read, "c", "a")))).await;
+    refused(backwards, Code::InvalidArgument, "etcdserver: invalid auth management");
     let held = client.role_get(get()).await.unwrap().into_inner().perm;
-    assert_eq!(held, [perm(Type::Readwrite, "app/", "app0"), perm(Type::Write, "\0", "\0")]);
+    assert_eq!(held[..2], [perm(Type::Readwrite, "app/", "app0"), perm(Type::Write, "\0", "\0")]);
+    assert_eq!(held[2..], others);
     let revoke = |key: &str, end: &str| {
         as_root(pb::AuthRoleRevokePermissionRequest { role: role(), key: bytes(key), range_end: bytes(end) })
     };
-    client.role_revoke_permission(revoke("\0", "\0")).await.unwrap();
+    for (key, end) in [("\0", "\0"), ("a", "c"), ("m", "\0")] {
+        client.role_revoke_permission(revoke(key, end)).await.unwrap();
+    }
+    let held = client.role_get(get()).await.unwrap().into_inner().perm;
+    assert_eq!(held, [perm(Type::Readwrite, "app/", "app0"), perm(Type::Read, "key", "")]);
     let text = "etcdserver: permission is not granted to the role";
     refused(client.role_revoke_permission(revoke("\0", "\0")).await, Code::FailedPrecondition, text);
     assert_eq!(client.role_list(as_root(pb::AuthRoleListRequest {})).await.unwrap().into_inner().roles, ["app"]);
