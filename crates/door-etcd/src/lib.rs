@@ -13,6 +13,7 @@ pub mod door;
 pub mod elections;
 mod gateway;
 mod hash;
+pub mod health;
 pub mod kv;
 pub mod lease;
 pub mod limits;

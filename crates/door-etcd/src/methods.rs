@@ -1,4 +1,5 @@
-//! The table of all methods, from the descriptors of etcd's .proto files: paths of gRPC and of the JSON gateway, messages, streams.
+//! The table of all methods, from the descriptors of etcd's .proto files and of gRPC's health service: paths of gRPC and of the JSON
+//! gateway, messages, streams.
 //!
 //! Always: it is made once and has one entry for each method, so what is counted by method is bounded.
 //! Not here: who answers a method (`service.rs`).
@@ -71,8 +72,10 @@ impl Methods {
     fn read() -> Methods {
         // The bytes are the compiler's own (build.rs), so a fault in them is a bug of the build: a test reads them.
         let pool = DescriptorPool::decode(DESCRIPTORS).expect("descriptors made by build.rs decode");
+        let health = DescriptorPool::decode(tonic_health::pb::FILE_DESCRIPTOR_SET);
+        let health = health.expect("descriptors in a package decode");
         let mut table = Methods { all: Vec::new(), by_path: HashMap::new(), by_url: HashMap::new() };
-        for service in pool.services() {
+        for service in pool.services().chain(health.services()) {
             for method in service.methods() {
                 let index = table.all.len();
                 let path = format!("/{}/{}", service.full_name(), method.name());
@@ -116,15 +119,15 @@ mod tests {
     #[test]
     fn every_method_of_etcd_is_in_the_table() {
         let table = Methods::table();
-        assert_eq!(table.all.len(), 49);
+        assert_eq!(table.all.len(), 51);
         let url = |url: &str| table.of_url(url).map(|method| &method.path[..]);
         assert_eq!(url("/v3/kv/range"), Some("/etcdserverpb.KV/Range"));
         assert_eq!(url("/v3/kv/lease/revoke"), Some("/etcdserverpb.Lease/LeaseRevoke"));
         assert_eq!(url("/v3/election/observe"), Some("/v3electionpb.Election/Observe"));
         assert_eq!(url("/v3/kv/nothing"), None);
-        // All but RangeStream, which etcd gives no path.
+        // All but RangeStream, which etcd gives no path, and the health service, which is not etcd's.
         let with_url: std::collections::BTreeSet<_> = table.urls().map(|(_, method)| method.index).collect();
-        assert_eq!(with_url.len(), table.all.len() - 1);
+        assert_eq!(with_url.len(), table.all.len() - 3);
         assert!(table.of_path("/etcdserverpb.Watch/Watch").is_some_and(|method| method.many_requests));
     }
 }

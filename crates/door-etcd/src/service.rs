@@ -6,6 +6,7 @@
 
 use crate::door::Door;
 use crate::elections::{ElectionService, LockService};
+use crate::health::HealthService;
 use crate::limits::{Limits, ANSWER_BYTES_MAX};
 use crate::methods::Method;
 use crate::metrics::Metrics;
@@ -26,6 +27,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::body::Body;
 use tonic::{Code, Status};
+use tonic_health::pb::health_server::HealthServer;
 use tower_service::Service as _;
 
 /// What a message may be larger in an answer than its rows: headers, counts, framing of many small ones.
@@ -50,6 +52,7 @@ struct Parts {
     watch: pb::watch_server::WatchServer<WatchService>,
     election: ElectionServer<ElectionService>,
     lock: LockServer<LockService>,
+    health: HealthServer<HealthService>,
 }
 
 /// The door to a store, with counters of its own.
@@ -81,6 +84,7 @@ pub fn counted_service(store: Arc<dyn Store>, limits: Limits, metrics: Arc<Metri
             watch: pb::watch_server::WatchServer::new(WatchService::new(hubs.clone())).max_decoding_message_size(read),
             election: ElectionServer::new(ElectionService(hubs.clone())).max_decoding_message_size(read),
             lock: LockServer::new(LockService(hubs.clone())).max_decoding_message_size(read),
+            health: HealthServer::new(HealthService::new(door.clone())).max_decoding_message_size(read),
             hubs,
             door,
         }),
@@ -175,6 +179,7 @@ impl EtcdService {
             "v3electionpb.Election" => parts.election.clone().call(request).await,
             "v3lockpb.Lock" => parts.lock.clone().call(request).await,
             "etcdserverpb.Auth" => parts.auth.clone().call(request).await,
+            "grpc.health.v1.Health" => parts.health.clone().call(request).await,
             other => Ok(unknown(other).into_http()),
         };
         match answered {

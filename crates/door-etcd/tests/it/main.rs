@@ -2,6 +2,7 @@
 
 mod auth;
 mod gateway;
+mod health;
 mod kv;
 mod lease;
 mod limits;

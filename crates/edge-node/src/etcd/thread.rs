@@ -220,10 +220,15 @@ async fn answer(
     connection.answer(hyper::Request::from_parts(head, body)).await
 }
 
+/// What anybody may ask, who shows no certificate either: `/health`, and gRPC's own health service.
+fn asks_health(path: &str) -> bool {
+    path == "/health" || path.starts_with("/grpc.health.v1.Health/")
+}
+
 /// Whether the node lives is everybody's to ask. What a browser sends comes by HTTP/1.1 unless the address is https, and is looked at
 /// as at the JSON door; over TLS a page of another name meets a certificate that has not its name.
 fn may_ask(head: &Parts, client: &Client, hosts: &Hosts) -> Result<(), Status> {
-    let asked = if head.uri.path() == "/health" { Asked::Life } else { Asked::Data };
+    let asked = if asks_health(head.uri.path()) { Asked::Life } else { Asked::Data };
     if asked == Asked::Life {
         return Ok(());
     }
@@ -272,6 +277,8 @@ mod tests {
         let client = Client { user: None, refusal: Some("show one".into()) };
         let refused = may_ask(&head(Version::HTTP_2, "/etcdserverpb.KV/Range", &[]), &client, &Hosts::default());
         assert_eq!(refused.unwrap_err().code() as i32, 16);
-        assert!(may_ask(&head(Version::HTTP_2, "/health", &[]), &client, &Hosts::default()).is_ok());
+        for path in ["/health", "/grpc.health.v1.Health/Check"] {
+            assert!(may_ask(&head(Version::HTTP_2, path, &[]), &client, &Hosts::default()).is_ok());
+        }
     }
 }
