@@ -607,6 +607,8 @@ pub struct NodeInfo {
     pub chassis: String,
     pub peer_address: String,
     pub http_address: String,
+    /// Its other doors, as far as they are known: `etcd/` and a namespace, and the url.
+    pub doors: Vec<(String, String)>,
     /// Load + disk + occupancy; the allocator takes the lowest first.
     pub score: u32,
     pub clusters: u32,

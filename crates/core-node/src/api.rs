@@ -38,6 +38,8 @@ pub struct NodeConfig {
     pub peer_address: String,
     /// Where clients reach this node's HTTP door (told in the node map).
     pub http_address: String,
+    /// Its doors beside that, and where clients reach them (told in the node map).
+    pub doors: Vec<core_placement::Door>,
     /// Who forms the world cluster, and where it is looked for first: (node, peer address).
     pub world_members: Vec<(NodeId, String)>,
     /// The same for this region's cluster. Empty: the region has none, as far as this node knows.

@@ -225,6 +225,7 @@ impl World {
             labels: node.labels.clone(),
             peer_address: address(id).1,
             http_address: format!("node-{id}:8000"),
+            doors: vec![core_placement::Door { name: "etcd/etcd".into(), url: format!("http://node-{id}:2379") }],
             world_members: match self.hints.get(&id) {
                 Some(hints) => hints.iter().map(|id| address(*id)).collect(),
                 None => (1..=self.members).map(address).collect(),

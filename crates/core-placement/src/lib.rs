@@ -27,6 +27,6 @@ pub use labels::{FailureDomain, LabelError, Labels, LABEL_BYTES_MAX};
 pub use map::{
     MapChange, MapDelta, MapError, MapRecord, MapVersion, NodeMap, MAP_DELTA_RECORDS_MAX, MAP_NODES_MAX, MAP_REPUBLISH,
 };
-pub use record::{NodeRecord, NODE_ENGINES_MAX, NODE_TEXT_BYTES_MAX};
+pub use record::{Door, NodeRecord, NODE_ENGINES_MAX, NODE_TEXT_BYTES_MAX};
 pub use rule::{Location, Rule, RuleError, RULE_BYTES_MAX, RULE_EXCLUDES_MAX, RULE_SIZE_DEFAULT, RULE_SIZE_MAX};
 pub use score::{occupancy, score, SCORE_ALARM, SCORE_MAX, SCORE_STEP};

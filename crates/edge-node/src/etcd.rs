@@ -15,6 +15,9 @@ mod tokens;
 pub use store::NodeStore;
 pub use tokens::Tokens;
 
+/// What the node map calls the door whose clients are in a namespace: this, and the namespace.
+pub const DOOR_PREFIX: &str = "etcd/";
+
 /// For who speaks HTTP to a port with TLS.
 fn no_tls() -> String {
     let body = "this port speaks TLS: write https:// instead of http://\n";

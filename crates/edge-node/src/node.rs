@@ -33,6 +33,7 @@ use crate::s3;
 use crate::tls::{Certificates, TlsError};
 use base_types::{BootId, LaneId};
 use core_node::api::{Event, NodeConfig};
+use core_placement::Door;
 use std::net::{SocketAddr, TcpListener};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Mutex};
@@ -86,6 +87,8 @@ pub(crate) struct Shared {
     pub clock: Clock,
     pub http_advertise: String,
     pub peer_advertise: String,
+    /// The doors that the node map names beside the HTTP door.
+    pub doors: Vec<Door>,
     pub http_limits: HttpLimits,
     pub room: Room,
     pub access: Arc<AccessHub>,
@@ -198,7 +201,7 @@ impl NodeHandle {
         let etcd = etcd_listeners(&config)?;
         let (http_address, peer_address) = (local_address(&http), local_address(&peer));
         let (failure, mailbox_ends, shared, keeper) =
-            share(config, data, certificates, factory, http_address, peer_address)?;
+            share(config, data, certificates, factory, http_address, peer_address, &etcd)?;
         let mut handle = NodeHandle {
             http: http_address,
             peer: peer_address,
@@ -312,18 +315,17 @@ impl NodeHandle {
     ) -> Result<(), StartError> {
         let Some(config) = &shared.config.etcd else { return Ok(()) };
         let tokens = Arc::new(etcd::Tokens::new().map_err(|reason| StartError::Etcd { reason })?);
-        let scheme = if shared.certificates.clients.is_some() { "https" } else { "http" };
         let (opened, openings) = std::sync::mpsc::channel();
         let mut threads: Vec<Vec<_>> = (0..config.threads).map(|_| Vec::new()).collect();
         let mut first = None;
-        for (namespace, listeners) in listeners {
+        for ((namespace, listeners), door) in listeners.into_iter().zip(&shared.doors) {
             let store = Arc::new(etcd::NodeStore {
                 cores: cores.clone(),
                 access: shared.access.clone(),
                 tokens: tokens.clone(),
                 node: shared.own.node,
                 namespace,
-                url: format!("{scheme}://{}", local_address(&listeners)),
+                url: door.url.clone(),
             });
             first.get_or_insert_with(|| store.clone());
             let metrics = shared.etcd.clone().unwrap_or_default();
@@ -451,6 +453,22 @@ fn etcd_listeners(config: &Config) -> Result<Vec<(String, Vec<TcpListener>)>, St
     etcd.listeners.iter().map(bind).collect()
 }
 
+/// Where clients reach the etcd door, by the namespace of those that name none. A listener at all addresses of the host is reached by the
+/// host that the HTTP door advertises.
+fn etcd_doors(config: &Config, tls: bool, listeners: &[(String, Vec<TcpListener>)]) -> Vec<Door> {
+    let scheme = if tls { "https" } else { "http" };
+    let advertised = config.http_advertise.rsplit_once(':').map_or(config.http_advertise.as_str(), |(host, _)| host);
+    let door = |(namespace, listeners): &(String, Vec<TcpListener>)| {
+        let address = local_address(listeners);
+        let url = match address.ip().is_unspecified() {
+            true => format!("{scheme}://{advertised}:{}", address.port()),
+            false => format!("{scheme}://{address}"),
+        };
+        Door { name: format!("{}{namespace}", etcd::DOOR_PREFIX), url }
+    };
+    listeners.iter().map(door).collect()
+}
+
 /// Room for clients: as configured, or as the limit on open files allows.
 fn room(limits: &crate::config::LimitsSection) -> Room {
     let descriptors = open_files::raise();
@@ -496,6 +514,7 @@ fn share(
     factory: Box<dyn MachineFactory>,
     http: SocketAddr,
     peer: SocketAddr,
+    etcd: &[(String, Vec<TcpListener>)],
 ) -> Result<Parts, StartError> {
     let boot = chance::draw().map_err(|error| StartError::Failed { reason: format!("no random numbers: {error}") })?;
     let failure = Failure { first: Arc::default(), stop: watch::Sender::new(false), drain: watch::Sender::new(false) };
@@ -523,7 +542,9 @@ fn share(
     if config.tuning.read_leases && !clock.counts_suspension() {
         tracing::warn!("this system has no clock that counts suspension; leases are off, strong reads ask the members");
     }
+    let doors = etcd_doors(&config, certificates.clients.is_some(), etcd);
     let shared = Shared {
+        doors,
         own: Own {
             world: config.world.clone(),
             incarnation: Arc::new(data.incarnation().into()),
@@ -590,6 +611,7 @@ impl Shared {
             labels: config.labels.clone(),
             peer_address: self.peer_advertise.clone(),
             http_address: self.http_advertise.clone(),
+            doors: self.doors.clone(),
             world_members: members(&config.world_members),
             region_members: members(&config.region_members),
             remembered: self.remembered.clone(),

@@ -35,6 +35,7 @@ pub fn record(node: u64) -> NodeRecord {
         version: "0.1.0".into(),
         level_max: base_types::FormatLevel(1),
         engines: vec!["lmdb".into(), "memory".into()],
+        doors: Vec::new(),
         score: 100 * node as u32,
         clusters: 3,
         leaders: 1,

@@ -23,7 +23,7 @@ use base_types::{ClusterId, ClusterName, LaneId, NodeId, Tick, LANE_ZERO};
 use core::time::Duration;
 use core_flow::CallResult;
 use core_placement::{
-    occupancy, score, MapChange, MapDelta, MapVersion, NodeRecord, MAP_DELTA_RECORDS_MAX, MAP_NODES_MAX,
+    occupancy, score, Door, MapChange, MapDelta, MapVersion, NodeRecord, MAP_DELTA_RECORDS_MAX, MAP_NODES_MAX,
 };
 use std::collections::BTreeMap;
 
@@ -123,6 +123,7 @@ impl Membership {
             lanes: core.config().lane_count,
             version: core.config().version.clone(),
             level_max: core.config().level_max,
+            doors: Door::fitting(&core.config().doors, engines.len()),
             engines,
             score: score(core.machine().0, core.machine().1, occupancy(clusters, leaders)),
             clusters,

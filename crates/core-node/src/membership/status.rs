@@ -149,6 +149,7 @@ pub fn node_infos(core: &CoreContext, now: Tick) -> Vec<NodeInfo> {
         chassis: record.labels.chassis.clone(),
         peer_address: record.peer_address.clone(),
         http_address: record.http_address.clone(),
+        doors: record.doors.iter().map(|door| (door.name.clone(), door.url.clone())).collect(),
         score: record.score,
         clusters: record.clusters,
         leaders: record.leaders,

@@ -242,3 +242,16 @@ fn a_member_that_is_down_is_not_forgotten() {
         world.run(2_000);
     }
 }
+
+#[test]
+fn every_node_knows_the_doors_of_all() {
+    let mut world = World::new(&["fr-par", "fr-par", "nl-ams"], 3, 1);
+    world.ready();
+    for asked in 1..=3 {
+        world.until("everywhere", 20_000, |world| {
+            let ActionResult::Nodes { nodes } = world.done(asked, Action::ListNodes).result else { panic!() };
+            let doors = nodes.iter().flat_map(|node| node.doors.iter().map(|(name, url)| (node.node.0, name, url)));
+            doors.eq([1, 2, 3].map(|id| (id, &"etcd/etcd".to_string(), &format!("http://node-{id}:2379"))))
+        });
+    }
+}

@@ -76,6 +76,7 @@ fn node() -> NodeInfo {
         chassis: "c1".into(),
         peer_address: "127.0.0.1:7601".into(),
         http_address: "127.0.0.1:7101".into(),
+        doors: Vec::new(),
         score: 17,
         clusters: 3,
         leaders: 1,

@@ -15,7 +15,7 @@ use crate::cores::{Busy, Cores};
 use crate::http::secrets::prepare;
 use crate::monitor::unix_ms;
 use base_types::access::{AccessAction, AccessAnswer, Caller};
-use base_types::action::{Action, ActionResult, Answer, KeyspaceInfo, KvTarget, Request};
+use base_types::action::{Action, ActionResult, Answer, KeyspaceInfo, KvTarget, NodeInfo, Request};
 use base_types::versioned::{Command, Query, Reply, VersionedCall};
 use base_types::{ErrorCode, NodeId, ReadConsistency, Refusal, WriteConsistency};
 use door_etcd::store::{Member, Place, Session, Store};
@@ -103,6 +103,13 @@ impl NodeStore {
         headers.insert(AUTHORIZATION, value.map_err(|_| no_token())?);
         self.access.caller(&headers, None).await
     }
+}
+
+/// Where clients of a listener's namespace reach it at another node. A listener of another namespace is none: who names no namespace
+/// would be in the other one there.
+fn urls_of(doors: &[(String, String)], namespace: &str) -> Vec<String> {
+    let of_namespace = |name: &str| name.strip_prefix(super::DOOR_PREFIX) == Some(namespace);
+    doors.iter().filter(|(name, _)| of_namespace(name)).map(|(_, url)| url.clone()).collect()
 }
 
 fn no_token() -> Refusal {
@@ -194,13 +201,13 @@ impl Store for NodeStore {
         (place.cluster, place.term, place.index) = (cluster.cluster.0, cluster.term.0, cluster.applied.0);
         let listed = self.act(Action::ListNodes, ReadConsistency::Eventual, Caller::Node).await?;
         let ActionResult::Nodes { nodes } = listed.result else { return Ok((Vec::new(), place)) };
-        let peer = |node| nodes.iter().find(|known| known.node == node).map(|known| known.peer_address.clone());
+        let known = |node| nodes.iter().find(|known: &&NodeInfo| known.node == node);
+        let urls = |node| known(node).map(|known| urls_of(&known.doors, &self.namespace)).unwrap_or_default();
         let member = |node: NodeId| Member {
             id: node.0,
             name: format!("node-{}", node.0),
-            // Only its own address is known to a node; the others' doors may be anywhere.
-            client_urls: if node == self.node { vec![self.url.clone()] } else { Vec::new() },
-            peer_urls: peer(node).map(|address| format!("https://{address}")).into_iter().collect(),
+            client_urls: if node == self.node { vec![self.url.clone()] } else { urls(node) },
+            peer_urls: known(node).map(|known| format!("https://{}", known.peer_address)).into_iter().collect(),
             leads: cluster.leader == Some(node),
         };
         let mut members: Vec<Member> = cluster.members.iter().map(|known| member(known.node)).collect();
@@ -224,5 +231,19 @@ impl Store for NodeStore {
     fn random(&self) -> u64 {
         // The operating system refuses only where nothing else works either.
         chance::draw().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_those_of_the_same_namespace() {
+        let door = |name: &str, url: &str| (name.to_string(), url.to_string());
+        let doors = [door("etcd/etcd", "http://a:1"), door("etcd/team", "http://a:2"), door("other/team", "x")];
+        assert_eq!(urls_of(&doors, "team"), ["http://a:2"]);
+        assert_eq!(urls_of(&doors, "etcd"), ["http://a:1"]);
+        assert_eq!(urls_of(&doors, "tea"), Vec::<String>::new());
     }
 }

@@ -29,6 +29,7 @@ fn node() -> NodeInfo {
         chassis: String::new(),
         peer_address: String::new(),
         http_address: String::new(),
+        doors: Vec::new(),
         score: 0,
         clusters: 0,
         leaders: 0,

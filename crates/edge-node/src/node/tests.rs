@@ -219,3 +219,18 @@ fn three_nodes_form_a_world_and_keep_what_they_were_told() {
     assert!(get(nodes[0].http_address(), "/metrics").contains("hive_log_batches_total"));
     nodes.drain(..).for_each(|node| node.stop().unwrap());
 }
+
+#[test]
+fn doors_are_named_by_an_address_that_others_reach() {
+    let home = tempfile::tempdir().unwrap();
+    let mut config = config(home.path(), 1);
+    config.http_advertise = "node-1.example:7101".into();
+    let bound = |address: &str| vec![TcpListener::bind(address).unwrap()];
+    let listeners = [("etcd".to_string(), bound("127.0.0.1:0")), ("team".to_string(), bound("0.0.0.0:0"))];
+    let ports: Vec<u16> = listeners.iter().map(|(_, listeners)| local_address(listeners).port()).collect();
+    let found: Vec<_> = etcd_doors(&config, true, &listeners).into_iter().map(|door| (door.name, door.url)).collect();
+    let door = |name: &str, url: String| (name.to_string(), url);
+    let own = door("etcd/etcd", format!("https://127.0.0.1:{}", ports[0]));
+    assert_eq!(found, [own, door("etcd/team", format!("https://node-1.example:{}", ports[1]))]);
+    assert!(etcd_doors(&config, false, &listeners)[0].url.starts_with("http://"));
+}

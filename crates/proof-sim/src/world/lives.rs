@@ -240,6 +240,7 @@ impl World {
             labels: host.labels.clone(),
             peer_address: format!("n{}:7601", host.id),
             http_address: format!("n{}:7101", host.id),
+            doors: Vec::new(),
             world_members: (0..self.plan.shape.world_members).map(address).collect(),
             region_members: self.region_members(node).into_iter().map(address).collect(),
             remembered: host.remembered.clone(),
