@@ -18,8 +18,10 @@ use tonic::{Request, Response, Status};
 /// The version of etcd whose API this is.
 pub const ETCD_VERSION: &str = "3.6.0";
 
-/// Sizes are not known by namespace, since many share a node's engine. `etcdctl endpoint status` divides by the size, and ends where it is 0.
-const SIZE_UNKNOWN_BYTES: i64 = 1;
+/// A size that was measured. `etcdctl endpoint status` divides by it, and ends where it is 0: before the first measurement it is 1.
+fn size(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX).max(1)
+}
 
 /// The service.
 pub struct MaintenanceService(pub Arc<Door>);
@@ -56,6 +58,7 @@ impl Maintenance for MaintenanceService {
         let (info, place) = self.0.describe(&session, ReadConsistency::Eventual).await?;
         let (members, _) = self.0.store.members(&session).await.map_err(|refusal| of_refusal(&refusal))?;
         let leader = members.iter().find(|member| member.leads).map_or(0, |member| member.id);
+        let (total, used) = self.0.store.sizes();
         let errors = if leader == 0 { vec!["etcdserver: no leader".to_string()] } else { Vec::new() };
         Ok(Response::new(pb::StatusResponse {
             header: Some(self.0.header(&session, place, info.stamp)),
@@ -66,8 +69,8 @@ impl Maintenance for MaintenanceService {
             raft_term: place.term,
             errors,
             storage_version: ETCD_VERSION.to_string(),
-            db_size: SIZE_UNKNOWN_BYTES,
-            db_size_in_use: SIZE_UNKNOWN_BYTES,
+            db_size: size(total),
+            db_size_in_use: size(used),
             ..Default::default()
         }))
     }

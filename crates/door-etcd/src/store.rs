@@ -72,6 +72,11 @@ pub trait Store: Send + Sync + 'static {
     /// Whether the node answers requests of this door: refused where it does not, with what is missing. For `/health`, which anybody may ask.
     async fn healthy(&self) -> Result<(), Refusal>;
 
+    /// The bytes that the node's engines take, and how many of them are used: of all namespaces together. Zero where not yet measured.
+    fn sizes(&self) -> (u64, u64) {
+        (0, 0)
+    }
+
     /// Unix time now, in milliseconds: for leases' numbers and the times of progress reports.
     fn unix_ms(&self) -> u64;
 

@@ -31,6 +31,7 @@ pub struct MemoryStore {
     asked: AtomicU64,
     refusals: Mutex<VecDeque<Refusal>>,
     remade: AtomicU64,
+    engines_bytes: AtomicU64,
     required: bool,
 }
 
@@ -55,6 +56,7 @@ impl MemoryStore {
             asked: AtomicU64::new(0),
             refusals: Mutex::default(),
             remade: AtomicU64::new(0),
+            engines_bytes: AtomicU64::new(0),
             required,
         }
     }
@@ -72,6 +74,11 @@ impl MemoryStore {
     /// How many questions were asked.
     pub fn asked(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
+    }
+
+    /// What the engines take from now on; half of it is in use.
+    pub fn take_bytes(&self, bytes: u64) {
+        self.engines_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Deletes a namespace and makes it again: all of it is in another cluster.
@@ -173,6 +180,10 @@ impl Store for MemoryStore {
             leads: id == 1,
         };
         Ok(((1..=3).map(member).collect(), self.place(0)))
+    }
+
+    fn sizes(&self) -> (u64, u64) {
+        (self.engines_bytes.load(Ordering::Relaxed), self.engines_bytes.load(Ordering::Relaxed) / 2)
     }
 
     fn unix_ms(&self) -> u64 {

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 pub mod aside;
 mod lazy;
+pub mod sizes;
 
 /// The names, as rules, keyspaces and node.toml write them.
 pub const NAMES: &[&str] = &[

@@ -4,6 +4,7 @@
 //! Held by: `the_machine_can_be_looked_at`.
 //! Not here: what they are used for (core-node's scores).
 
+use crate::engines::sizes::EngineSizes;
 use crate::mailbox::Sender;
 use crate::metrics::ProcessUsage;
 use crate::tls::Certificates;
@@ -12,12 +13,15 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// One look.
 const EVERY: Duration = Duration::from_secs(1);
 /// Certificates are looked at every so many looks.
 const CERTIFICATES_EVERY: u64 = 5;
+/// Engines are measured every so many looks.
+const SIZES_EVERY: u64 = 10;
 
 /// What the thread watches and who hears of it.
 pub struct Monitor {
@@ -25,6 +29,8 @@ pub struct Monitor {
     pub disk_free_bytes_min: u64,
     pub lanes: Vec<Sender<Event>>,
     pub certificates: Certificates,
+    /// Measured, where somebody asks for them.
+    pub engine_sizes: Option<Arc<EngineSizes>>,
 }
 
 impl Monitor {
@@ -51,6 +57,9 @@ impl Monitor {
             // Told at every look while it lasts: a mailbox that was full must not miss it.
             if full || was_full {
                 self.tell(|| Event::DiskFull { full });
+            }
+            if let Some(sizes) = self.engine_sizes.as_ref().filter(|_| looks % SIZES_EVERY == 0) {
+                sizes.measure();
             }
             looks += 1;
             if looks % CERTIFICATES_EVERY == 0 {

@@ -22,6 +22,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::cores::{Cores, LETTERS_WAITING_MAX};
 use crate::data::{DataDirectory, DataError};
+use crate::engines::sizes::EngineSizes;
 use crate::etcd;
 use crate::http::{Hosts, HttpLimits};
 use crate::lane::{panic_text, LaneReport, MAILBOX_EVENTS_MAX};
@@ -98,6 +99,8 @@ pub(crate) struct Shared {
     pub reports: Vec<Arc<Mutex<LaneReport>>>,
     /// Calls of etcd's clients; none where there is no such door.
     pub etcd: Option<Arc<door_etcd::Metrics>>,
+    /// Measured where there is an etcd door, whose clients ask.
+    pub engine_sizes: Arc<EngineSizes>,
     pub failure: Failure,
 }
 
@@ -326,6 +329,7 @@ impl NodeHandle {
                 node: shared.own.node,
                 namespace,
                 url: door.url.clone(),
+                sizes: shared.engine_sizes.clone(),
             });
             first.get_or_insert_with(|| store.clone());
             let metrics = shared.etcd.clone().unwrap_or_default();
@@ -366,6 +370,7 @@ impl NodeHandle {
             disk_free_bytes_min: shared.config.limits.disk_free_bytes_min,
             lanes: shared.mailboxes.clone(),
             certificates: shared.certificates.clone(),
+            engine_sizes: shared.config.etcd.as_ref().map(|_| shared.engine_sizes.clone()),
         };
         let (stop, stopped) = std::sync::mpsc::channel();
         self.monitor_stop = Some(stop);
@@ -567,6 +572,7 @@ fn share(
         mailboxes: senders,
         remembered,
         etcd: config.etcd.as_ref().map(|_| Arc::default()),
+        engine_sizes: Arc::default(),
         failure: failure.clone(),
         config,
         data,

@@ -12,7 +12,10 @@ async fn status_is_true_where_it_is_known() {
     let status = client.status(pb::StatusRequest {}).await.unwrap().into_inner();
     assert_eq!((status.leader, status.raft_term, status.raft_index), (1, 3, 1));
     // `etcdctl endpoint status` divides by the size.
-    assert_eq!((status.db_size, status.db_size_in_use), (1, 1));
+    assert_eq!((status.db_size, status.db_size_in_use), (1, 1), "nothing was measured yet");
+    bed.store.take_bytes(8_192);
+    let measured = client.status(pb::StatusRequest {}).await.unwrap().into_inner();
+    assert_eq!((measured.db_size, measured.db_size_in_use), (8_192, 4_096));
     assert_eq!((status.header.unwrap().revision, &status.version[..]), (2, "3.6.0"));
     assert!(client.alarm(pb::AlarmRequest::default()).await.unwrap().into_inner().alarms.is_empty());
     let raise = pb::AlarmRequest { action: pb::alarm_request::AlarmAction::Activate as i32, ..Default::default() };

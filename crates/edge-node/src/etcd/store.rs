@@ -12,6 +12,7 @@ use super::tokens::{Tokens, Told, TOKEN_TTL_MS};
 use crate::access::AccessHub;
 use crate::chance;
 use crate::cores::{Busy, Cores};
+use crate::engines::sizes::EngineSizes;
 use crate::http::secrets::prepare;
 use crate::monitor::unix_ms;
 use base_types::access::{AccessAction, AccessAnswer, Caller};
@@ -39,6 +40,8 @@ pub struct NodeStore {
     pub namespace: String,
     /// Where this node's clients reach it.
     pub url: String,
+    /// What the node's engines take.
+    pub sizes: Arc<EngineSizes>,
 }
 
 impl NodeStore {
@@ -222,6 +225,10 @@ impl Store for NodeStore {
     async fn healthy(&self) -> Result<(), Refusal> {
         let session = Session { caller: Caller::Node, namespace: self.namespace.clone() };
         self.ask(&session, Query::Describe, ReadConsistency::Strong).await.map(drop)
+    }
+
+    fn sizes(&self) -> (u64, u64) {
+        self.sizes.last()
     }
 
     fn unix_ms(&self) -> u64 {

@@ -156,6 +156,7 @@ fn start_doors(
 
 fn open_lane(shared: &Arc<Shared>, lane: LaneId, mailbox: Receiver<Event>) -> Result<(LaneHost, Effects), String> {
     let engines = open_engines(shared, lane)?;
+    shared.engine_sizes.register(&engines, &shared.data.lane(lane.0));
     let config = shared.node_config(lane).map_err(|error| format!("no random numbers: {error}"))?;
     let segment_bytes = config.tuning.log.segment_bytes;
     let log_directory = shared.data.log(lane.0);
