@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds etcdctl and the Go client of this directory into the directory named, from Go's module proxy; skips what is built already.
+# Builds etcdctl, etcdutl, etcd and the Go client of this directory into the directory named, from Go's module proxy; skips what is built already.
 # The version is fixed here, its contents by the proxy's checksum database.
 set -euo pipefail
 version=v3.6.5
@@ -14,6 +14,16 @@ if [ ! -x "$out/etcdctl" ]; then
   go mod init etcdctl-for-clients 2>/dev/null
   go get "go.etcd.io/etcd/etcdctl/v3@$version" 2>/dev/null
   go build -trimpath -o "$out/etcdctl" .
+fi
+# What restores a snapshot, and serves it then. `go install …@version` refuses them, whose go.mod files replace modules.
+if [ ! -x "$out/etcdutl" ] || [ ! -x "$out/etcd" ]; then
+  work="$out/etcd-source"
+  rm -rf "$work" && mkdir -p "$work/etcd" && cd "$work"
+  printf 'package main\n\nimport (\n\t"os"\n\n\t"go.etcd.io/etcd/server/v3/etcdmain"\n)\n\nfunc main() { etcdmain.Main(os.Args) }\n' > etcd/main.go
+  go mod init etcd-for-clients 2>/dev/null
+  go get "go.etcd.io/etcd/etcdutl/v3@$version" "go.etcd.io/etcd/server/v3@$version" 2>/dev/null
+  go build -trimpath -o "$out/etcdutl" go.etcd.io/etcd/etcdutl/v3
+  go build -trimpath -o "$out/etcd" ./etcd
 fi
 work="$out/client-source"
 mkdir -p "$work"

@@ -40,8 +40,9 @@ def check(holds, *shown):
 
 
 class Here:
-    def __init__(self, world, tools, python3gw, python3):
+    def __init__(self, world, tools, python3gw, python3, folder, base_port):
         self.world, self.tools, self.python3gw, self.python3 = world, tools, python3gw, python3
+        self.folder, self.base_port = folder, base_port
         self.etcdctl_path = os.path.join(tools, "etcdctl")
 
     def endpoint(self, node):
@@ -193,7 +194,50 @@ def maintenance(here):
     check(len({shown["HashKV"]["hash"] for shown in hashes}) == 1, hashes)
     statuses = json.loads(run("endpoint", "status", "-w", "json").stdout)
     check(len({shown["Status"]["leader"] for shown in statuses}) == 1, statuses)
-    check(len(here.json("member", "list")["members"]) == 3)
+    for node in range(3):
+        members = here.json("member", "list", node=node)["members"]
+        urls = sorted(url for member in members for url in member["clientURLs"])
+        check(urls == sorted(here.world.endpoints[:3]), node, members)
+
+
+@case("etcdctl: snapshot; etcdutl restores it, and etcd serves the same keys, revisions and leases")
+def snapshot(here):
+    lease = here.etcdctl("lease", "grant", "300").split()[1]
+    here.etcdctl("put", "snapshot/leased", "x", "--lease", lease)
+    for i in range(40):
+        here.etcdctl("put", f"snapshot/{i % 25:02}", f"v{i}", node=i)
+    here.etcdctl("txn", given='version("snapshot/none") = "0"\n\nput snapshot/t2 b\nput snapshot/t1 a\n\n\n')
+    here.etcdctl("put", "snapshot/large", given="l" * 1_000_000)
+    here.etcdctl("put", "snapshot/gone", "x")
+    revision = here.json("del", "snapshot/gone", node=1)["header"]["revision"]
+    path, data = os.path.join(here.folder, "snapshot.db"), os.path.join(here.folder, "restored")
+    here.etcdctl("snapshot", "save", path, node=2)
+    etcdutl = lambda *words: subprocess.run([os.path.join(here.tools, "etcdutl"), "snapshot", *words], capture_output=True, text=True, timeout=CALL_TIMEOUT_S)  # noqa: E731
+    status = etcdutl("status", path, "-w", "json")
+    check(status.returncode == 0, status.stdout, status.stderr)
+    ours = here.json("get", "", "--prefix", "--rev", str(revision), node=1)
+    check(json.loads(status.stdout)["totalKey"] == ours["count"], status.stdout, ours["count"])
+    done = etcdutl("restore", path, "--data-dir", data)
+    check(done.returncode == 0, done.stdout, done.stderr)
+    client, peer = (f"http://127.0.0.1:{here.base_port + port}" for port in (980, 981))
+    command = [os.path.join(here.tools, "etcd"), "--data-dir", data, "--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer]
+    with open(os.path.join(here.folder, "restored.log"), "w") as log:
+        etcd = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        there = lambda *words: subprocess.run([here.etcdctl_path, "--endpoints", client, *words, "-w", "json"], capture_output=True, text=True, timeout=CALL_TIMEOUT_S)  # noqa: E731
+        until = time.monotonic() + CALL_TIMEOUT_S
+        while there("endpoint", "health").returncode != 0 and time.monotonic() < until:
+            time.sleep(0.2)
+        theirs = json.loads(there("get", "", "--prefix").stdout)
+        check(theirs["kvs"] == ours["kvs"], "the keys differ", theirs["kvs"][:3], ours["kvs"][:3])
+        check(theirs["header"]["revision"] == revision, theirs["header"], revision)
+        shown = json.loads(there("lease", "timetolive", lease, "--keys").stdout)
+        check(shown["granted-ttl"] == 300 and len(shown["keys"]) == 1, shown)
+        check(json.loads(there("put", "after", "1").stdout)["header"]["revision"] == revision + 1)
+        check(there("get", "snapshot/00", "--rev", str(revision - 1)).returncode != 0)
+    finally:
+        etcd.kill()
+        etcd.wait()
 
 
 @case("etcdctl: a user picks a namespace")
@@ -368,7 +412,7 @@ def main():
     passed, failed, world = [], [], None
     try:
         world = worlds.World(options.hive, folder, options.base_port)
-        here = Here(world, options.tools, options.python3gw, options.python3)
+        here = Here(world, options.tools, options.python3gw, options.python3, folder, options.base_port)
         for name, only_if, run in CASES:
             if options.only not in name:
                 continue

@@ -4,7 +4,7 @@
 //! take it for the revision of what they wrote. Answers without a stamp (leases, members) have the last that was seen.
 //! Not here: the services.
 
-use crate::limits::Limits;
+use crate::limits::{Limits, SNAPSHOTS_MAX};
 use crate::proto::etcdserverpb::ResponseHeader;
 use crate::revision;
 use crate::status::{of_refusal, unexpected, EtcdError, INVALID_AUTH_TOKEN, USER_EMPTY};
@@ -13,6 +13,7 @@ use base_types::versioned::{Command, Info, Query, Reply};
 use base_types::{ErrorKind, ReadConsistency, Refusal};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::Semaphore;
 use tonic::Status;
 
 /// Namespaces whose last stamp is remembered; beyond it one is forgotten, and asked for again.
@@ -28,6 +29,8 @@ pub struct Door {
     pub store: Arc<dyn Store>,
     /// What clients may use.
     pub limits: Limits,
+    /// Room for snapshots that are being made.
+    pub(crate) snapshots: Arc<Semaphore>,
     /// The last stamp that was seen of each namespace, and of which cluster.
     stamps: Mutex<HashMap<String, (u64, u64)>>,
 }
@@ -35,7 +38,7 @@ pub struct Door {
 impl Door {
     /// A door to a store.
     pub fn new(store: Arc<dyn Store>, limits: Limits) -> Arc<Door> {
-        Arc::new(Door { store, limits, stamps: Mutex::default() })
+        Arc::new(Door { store, limits, snapshots: Arc::new(Semaphore::new(SNAPSHOTS_MAX)), stamps: Mutex::default() })
     }
 
     /// Whose a request is.

@@ -9,8 +9,8 @@
 
 mod frames;
 
-use crate::maintenance::ETCD_VERSION;
 use crate::methods::{Method, Methods};
+use crate::proto::ETCD_VERSION;
 use crate::service::{EtcdService, Room};
 use bytes::Bytes;
 use frames::{framed, Frames};

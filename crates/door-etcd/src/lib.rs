@@ -23,6 +23,7 @@ pub mod metrics;
 pub mod proto;
 pub mod revision;
 pub mod service;
+mod snapshot;
 pub mod status;
 pub mod store;
 #[cfg(feature = "testing")]

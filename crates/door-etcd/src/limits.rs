@@ -46,3 +46,5 @@ const DECODE_BYTES_MORE: usize = 512 * 1024;
 pub const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// The most rows of an answer that is sorted before it is cut.
 pub const SORT_ROWS_MAX: usize = 200_000;
+/// Snapshots that a door makes at a time: each has files of gigabytes.
+pub const SNAPSHOTS_MAX: usize = 1;

@@ -2,21 +2,19 @@
 //!
 //! Always: what is answered with success is true: there are no alarms, nothing to defragment. What Hive does elsewhere is refused with the
 //! command that does it.
-//! Not here: hashes (`hash.rs`).
+//! Not here: hashes (`hash.rs`), snapshots (`snapshot.rs`).
 
 use crate::door::Door;
 use crate::hash::hash_at;
 use crate::proto::etcdserverpb as pb;
 use crate::proto::etcdserverpb::maintenance_server::Maintenance;
+use crate::proto::ETCD_VERSION;
 use crate::revision::{of_stamp, to_stamp};
+use crate::snapshot;
 use crate::status::{elsewhere, of_refusal, BAD_LEADER_TRANSFEREE};
 use base_types::ReadConsistency;
-use std::pin::Pin;
 use std::sync::Arc;
 use tonic::{Request, Response, Status};
-
-/// The version of etcd whose API this is.
-pub const ETCD_VERSION: &str = "3.6.0";
 
 /// A size that was measured. `etcdctl endpoint status` divides by it, and ends where it is 0: before the first measurement it is 1.
 fn size(bytes: u64) -> i64 {
@@ -96,14 +94,11 @@ impl Maintenance for MaintenanceService {
         self.hash_of(&request, revision).await.map(Response::new)
     }
 
-    type SnapshotStream = Pin<Box<dyn futures::Stream<Item = Result<pb::SnapshotResponse, Status>> + Send>>;
+    type SnapshotStream = snapshot::Stream;
 
     async fn snapshot(&self, request: Request<pb::SnapshotRequest>) -> Result<Response<Self::SnapshotStream>, Status> {
-        self.0.session(&request).await?;
-        Err(elsewhere(
-            "etcd's snapshots are files of its own storage, which Hive does not have; read the range from \\0 to \\0 at one \
-             revision with a limit, page by page, which is a consistent copy too",
-        ))
+        let session = self.0.session(&request).await?;
+        snapshot::stream(self.0.clone(), session).await.map(Response::new)
     }
 
     async fn move_leader(

@@ -20,5 +20,8 @@ pub mod v3electionpb {
     tonic::include_proto!("v3electionpb");
 }
 
+/// The version of etcd whose API this is.
+pub const ETCD_VERSION: &str = "3.6.0";
+
 /// Descriptors of all files, with their HTTP annotations.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/etcd.descriptors"));

@@ -77,6 +77,11 @@ pub trait Store: Send + Sync + 'static {
         (0, 0)
     }
 
+    /// An empty file without a name, for what does not fit into memory. Refused by a store without a disk.
+    fn spool(&self) -> std::io::Result<std::fs::File> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+
     /// Unix time now, in milliseconds: for leases' numbers and the times of progress reports.
     fn unix_ms(&self) -> u64;
 

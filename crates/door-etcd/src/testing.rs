@@ -186,6 +186,10 @@ impl Store for MemoryStore {
         (self.engines_bytes.load(Ordering::Relaxed), self.engines_bytes.load(Ordering::Relaxed) / 2)
     }
 
+    fn spool(&self) -> std::io::Result<std::fs::File> {
+        tempfile::tempfile()
+    }
+
     fn unix_ms(&self) -> u64 {
         self.clock_ms.load(Ordering::Relaxed)
     }

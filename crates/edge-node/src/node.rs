@@ -329,6 +329,7 @@ impl NodeHandle {
                 node: shared.own.node,
                 namespace,
                 url: door.url.clone(),
+                data: shared.data.path.clone(),
                 sizes: shared.engine_sizes.clone(),
             });
             first.get_or_insert_with(|| store.clone());

@@ -23,8 +23,12 @@ async fn status_is_true_where_it_is_known() {
     client.defragment(pb::DefragmentRequest {}).await.unwrap();
     let text = "etcdserver: bad leader transferee";
     refused(client.move_leader(pb::MoveLeaderRequest { target_id: 2 }).await, Code::FailedPrecondition, text);
-    let snapshot = client.snapshot(pb::SnapshotRequest {}).await.unwrap_err();
-    assert!(snapshot.code() == Code::Unimplemented && snapshot.message().contains("one revision"));
+    let mut snapshot = client.snapshot(pb::SnapshotRequest {}).await.unwrap().into_inner();
+    let first = snapshot.message().await.unwrap().unwrap();
+    assert_eq!((first.header.unwrap().revision, &first.version[..], first.blob.len() % 4_096), (2, "3.6.0", 0));
+    let sum = snapshot.message().await.unwrap().unwrap();
+    assert_eq!((first.remaining_bytes, sum.blob.len()), (0, 32));
+    assert!(snapshot.message().await.unwrap().is_none());
     assert_eq!(client.downgrade(pb::DowngradeRequest::default()).await.unwrap_err().code(), Code::Unimplemented);
 }
 

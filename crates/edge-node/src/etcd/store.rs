@@ -22,6 +22,7 @@ use base_types::{ErrorCode, NodeId, ReadConsistency, Refusal, WriteConsistency};
 use door_etcd::store::{Member, Place, Session, Store};
 use hyper::header::{HeaderValue, AUTHORIZATION};
 use hyper::HeaderMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +41,8 @@ pub struct NodeStore {
     pub namespace: String,
     /// Where this node's clients reach it.
     pub url: String,
+    /// The node's data directory.
+    pub data: PathBuf,
     /// What the node's engines take.
     pub sizes: Arc<EngineSizes>,
 }
@@ -229,6 +232,10 @@ impl Store for NodeStore {
 
     fn sizes(&self) -> (u64, u64) {
         self.sizes.last()
+    }
+
+    fn spool(&self) -> std::io::Result<std::fs::File> {
+        tempfile::tempfile_in(&self.data)
     }
 
     fn unix_ms(&self) -> u64 {

@@ -44,7 +44,7 @@ const PING_EVERY: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long streams that do not end by themselves (watches) keep a connection that is being closed.
 const DRAIN_MAX: Duration = Duration::from_secs(3);
-/// Threads that may wait for a disk: none does.
+/// Threads that may wait for a disk: snapshots do.
 const BLOCKING_THREADS_MAX: usize = 1;
 
 /// What a thread is made with.
