@@ -9,6 +9,7 @@
 //! - two watchers see the same change at one position; each sees all changes from where it began, once and in order, or learns that they
 //!   were compacted;
 //! - stamps agree with real time, and no two commits share one; a commit decided by what was there at the stamp before it;
+//! - calls of the plain door, which show no stamp, have their place in the same order;
 //! - a read at a stamp gives what was there then, by whichever member and whenever;
 //! - what was refused for good is nowhere, and no put is there twice;
 //! - a key goes by a client's delete, or with its lease: not before the lease's time has passed since its last renewal began.
@@ -16,6 +17,11 @@
 //! Always: a doubt (an unknown outcome, a stamp that nobody has seen all changes up to) counts for the system.
 //! Held by: `right_story_passes_and_each_wrong_one_is_noticed`.
 //! Not here: asking, and what is found after all has ended (proof-sim).
+
+mod order;
+mod plain;
+
+pub use plain::Plain;
 
 use crate::{Ending, Violation};
 use base_types::versioned::{
@@ -67,6 +73,8 @@ pub struct Watch {
 pub struct Book {
     /// Its calls.
     pub calls: Vec<Call>,
+    /// Those of the plain door.
+    pub plain: Vec<Plain>,
     /// Its watches.
     pub watches: Vec<Watch>,
     /// Clocks leapt, so nothing is said of when leases ended.
@@ -78,6 +86,8 @@ struct Seen {
     changes: BTreeMap<Position, (Change, u64)>,
     /// All changes up to this stamp are among them.
     whole: u64,
+    /// At which something changed.
+    stamps: BTreeSet<u64>,
     /// What each key was from a stamp on.
     rows: BTreeMap<Bytes, BTreeMap<u64, Option<Row>>>,
 }
@@ -115,11 +125,13 @@ fn violation(text: String) -> Violation {
 pub fn check(book: &Book) -> Vec<Violation> {
     let (seen, mut found) = gather(book);
     found.extend(check_watches(book, &seen));
-    found.extend(check_order(book));
+    let (disordered, deleting) = order::check(book, &seen);
+    found.extend(disordered);
     found.extend(check_commits(book, &seen));
     found.extend(check_reads(book, &seen));
     found.extend(check_values(book, &seen));
-    found.extend(check_deletes(book, &seen));
+    found.extend(plain::check_leases(&book.plain, &seen));
+    found.extend(check_deletes(book, &seen, &deleting));
     found
 }
 
@@ -155,7 +167,8 @@ fn gather(book: &Book) -> (Seen, Vec<Violation>) {
     }
     // A page may end within a commit.
     let whole = if end.sub == u32::MAX { end.stamp } else { end.stamp.saturating_sub(1) };
-    let mut seen = Seen { changes, whole, rows: BTreeMap::new() };
+    let stamps = changes.keys().map(|at| at.stamp).collect();
+    let mut seen = Seen { changes, whole, stamps, rows: BTreeMap::new() };
     found.extend(replay(&mut seen));
     (seen, found)
 }
@@ -232,38 +245,6 @@ fn stamp_of(call: &Call) -> Option<(u64, bool)> {
         }
         _ => None,
     }
-}
-
-/// What ended before another began has the lower stamp.
-fn check_order(book: &Book) -> Vec<Violation> {
-    let mut found = Vec::new();
-    let mut known: Vec<(u64, u64, u64)> = Vec::new();
-    let mut owners: BTreeMap<u64, u64> = BTreeMap::new();
-    let mut began: Vec<(&Call, u64, bool)> = Vec::new();
-    for call in book.calls.iter().filter(|call| call.ending == Ending::Ok) {
-        let Some((stamp, own)) = stamp_of(call) else { continue };
-        known.push((call.returned.unwrap_or(u64::MAX), stamp, call.id));
-        began.push((call, stamp, own));
-        if let Some(other) = own.then(|| owners.insert(stamp, call.id)).flatten() {
-            found.push(violation(format!("calls {other} and {} both committed at stamp {stamp}", call.id)));
-        }
-    }
-    known.sort_unstable();
-    began.sort_by_key(|(call, _, _)| call.invoked);
-    let (mut ended, mut most) = (known.into_iter().peekable(), (0, 0));
-    for (call, stamp, own) in began {
-        while let Some((_, stamp, id)) = ended.next_if(|(returned, _, _)| *returned < call.invoked) {
-            most = most.max((stamp, id));
-        }
-        if stamp < most.0 || own && stamp == most.0 {
-            let text = format!(
-                "call {} is at stamp {stamp}, and began after call {} had ended at {}",
-                call.id, most.1, most.0
-            );
-            found.push(violation(text));
-        }
-    }
-    found
 }
 
 /// Commits did what they say, by what was there before.
@@ -399,25 +380,29 @@ fn check_reads(book: &Book, seen: &Seen) -> Vec<Violation> {
 /// Every put is one client's, is there once, and is none that was refused for good.
 fn check_values(book: &Book, seen: &Seen) -> Vec<Violation> {
     let mut found = Vec::new();
-    let mut made: BTreeMap<&Bytes, &Call> = BTreeMap::new();
+    // Who put a value: its name, and why it was refused, if for good.
+    let mut made: BTreeMap<&Bytes, (String, Option<String>)> = BTreeMap::new();
     for call in &book.calls {
         let VersionedCall::Change(Command::Commit { transaction }) = &call.asked else { continue };
         for operation in transaction.then.iter().chain(&transaction.otherwise) {
             if let Operation::Put(put) = operation {
-                made.insert(&put.value, call);
+                let refused = (call.ending == Ending::Failed).then(|| format!("{:?}", call.told));
+                made.insert(&put.value, (format!("call {}", call.id), refused));
             }
         }
+    }
+    for call in &book.plain {
+        let refused = call.did_nothing().then(|| format!("{:?}", call.told));
+        let values = call.values().into_iter();
+        made.extend(values.map(|(_, value)| (value, (format!("plain call {}", call.id), refused.clone()))));
     }
     let mut there: BTreeMap<&Bytes, Position> = BTreeMap::new();
     for (at, (change, _)) in &seen.changes {
         let Some(row) = &change.after else { continue };
         match made.get(&row.value) {
             None => found.push(violation(format!("{change:?} was put by nobody"))),
-            Some(call) if call.ending == Ending::Failed => {
-                found.push(violation(format!(
-                    "call {} was refused for good ({:?}), and did {change:?}",
-                    call.id, call.told
-                )));
+            Some((name, Some(told))) => {
+                found.push(violation(format!("{name} was refused for good ({told}), and did {change:?}")));
             }
             Some(_) => {}
         }
@@ -470,7 +455,7 @@ impl Lease {
 }
 
 /// A key that goes by no client's delete goes with its lease, after its time.
-fn check_deletes(book: &Book, seen: &Seen) -> Vec<Violation> {
+fn check_deletes(book: &Book, seen: &Seen, deleting: &[order::Deleting]) -> Vec<Violation> {
     let mut found = Vec::new();
     let leases = leases(book);
     let mut acknowledged: BTreeSet<u64> = BTreeSet::new();
@@ -485,7 +470,15 @@ fn check_deletes(book: &Book, seen: &Seen) -> Vec<Violation> {
         doubtful.extend(deletes.filter(|_| call.ending == Ending::Unknown));
     }
     for (at, (change, seen_at)) in &seen.changes {
-        let by_client = acknowledged.contains(&at.stamp) || doubtful.iter().any(|span| holds(span, &change.key));
+        if change.after.is_some() {
+            continue;
+        }
+        let by_plain = |plain: &order::Deleting| {
+            plain.key == change.key && plain.after < at.stamp && at.stamp <= plain.until
+        };
+        let by_client = acknowledged.contains(&at.stamp)
+            || doubtful.iter().any(|span| holds(span, &change.key))
+            || deleting.iter().any(by_plain);
         let (None, Some(before), false) = (&change.after, &change.before, by_client) else { continue };
         match leases.get(&before.lease).filter(|lease| lease.asked && before.lease != 0) {
             None => found.push(violation(format!("nobody deleted what {change:?} deletes, and it has no lease"))),
@@ -591,7 +584,7 @@ mod tests {
             call(4, read(1), (500, 600), page(1, one)),
         ];
         let watch = Watch { from: Position::default(), reached: Position::end_of(3), seen, lost: None };
-        Book { calls, watches: vec![watch.clone(), watch], leaps: false }
+        Book { calls, watches: vec![watch.clone(), watch], ..Book::default() }
     }
 
     fn broken(bend: impl FnOnce(&mut Book)) -> bool {
