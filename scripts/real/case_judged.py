@@ -76,6 +76,7 @@ def held(run):
 WRONG = {
     "stale read": [("register", "put", "1", None), ("register", "put", "2", None), ("register", "get", None, "1")],
     "lost write": [("register", "put", "1", None), ("register", "get", None, None)],
+    "deleted key": [("register", "put", "1", None), ("register", "delete", None, None), ("register", "get", None, "1")],
     "set-if twice": [("register", "put", "1", None), ("register", "set-if 1", "2", True), ("register", "set-if 1", "3", True)],
     "lost append": [("list", "append", "1", 1), ("list", "append", "2", 1)],
     "moved item": [("list", "append", "1", 1), ("list", "append", "2", 2), ("list", "read", None, ["2", "1"])],

@@ -19,6 +19,7 @@ import traceback
 
 import case_crashes
 import case_disks
+import case_doors
 import case_engines
 import case_inputs
 import case_integrity
@@ -33,7 +34,7 @@ from world import Problem, Skip, World
 # A case that takes longer is ended and failed (they take 10 to 60 s).
 CASE_SECONDS = 150 + int(case_levels.DOWN_SECONDS)
 CASES = [*case_crashes.CASES, *case_disks.CASES, *case_sharding.CASES, *case_network.CASES, *case_overload.CASES, *case_inputs.CASES,
-         *case_integrity.CASES, *case_engines.CASES, *case_judged.CASES, *case_levels.CASES,
+         *case_integrity.CASES, *case_engines.CASES, *case_judged.CASES, *case_doors.CASES, *case_levels.CASES,
          *case_recover.CASES]
 
 

@@ -8,7 +8,8 @@
 //	{"model":"register","key":"r3","client":5,"op":"put","value":"17","start":12,"end":34,"outcome":"ok"}
 //
 //	model     ops                                               result
-//	register  put value | get | set-if expected value           get: text or null; set-if: true or false
+//	register  put value | get | delete                          get: text or null
+//	          set-if expected value (none: absent)              true or false
 //	list      append value | read                               append: length; read: list of texts
 //	batch     write value (to every key of a group) | get       get: text or null, of any one key of the group
 //
@@ -92,6 +93,8 @@ func stepRegister(state, in, out interface{}) (bool, interface{}) {
 	switch asked.op {
 	case "put", "write":
 		return true, &asked.value
+	case "delete":
+		return true, (*string)(nil)
 	case "get":
 		return seen.unknown || same(seen.value, now), now
 	default: // set-if
@@ -160,7 +163,7 @@ var models = map[string]struct {
 	model porcupine.Model
 	ops   string
 }{
-	"register": {register, "put get set-if"},
+	"register": {register, "put get set-if delete"},
 	"batch":    {register, "write get"},
 	"list":     {list, "append read"},
 }
