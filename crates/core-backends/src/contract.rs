@@ -71,6 +71,14 @@ pub struct Upkeep {
     pub command: Bytes,
 }
 
+/// A part of what a new leader proposes before anything else, and where the rest begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Takeover {
+    /// None: this part of the space wants nothing.
+    pub command: Option<Bytes>,
+    pub next: Bytes,
+}
+
 /// Looks up how a request was answered that the cluster remembers.
 pub type Known<'a> = &'a dyn Fn(RequestId) -> Option<Bytes>;
 
@@ -121,6 +129,18 @@ pub(crate) trait Backend: Sync {
 
     /// What a leader is to propose next. Asked after each change of the space.
     fn upkeep(&self, _space: &dyn SpaceRead) -> Result<Option<Upkeep>, EngineError> {
+        Ok(None)
+    }
+
+    /// What a leader is to propose that took over at `began_ms`, before anything else of its own: from `after` on. `None`: nothing more.
+    /// Called again with the time of now until then.
+    fn takeover(
+        &self,
+        _space: &dyn SpaceRead,
+        _began_ms: u64,
+        _now_ms: u64,
+        _after: &[u8],
+    ) -> Result<Option<Takeover>, EngineError> {
         Ok(None)
     }
 

@@ -3,7 +3,7 @@
 //! By design: this is the only place that knows all backends; none of them knows another but by name of what it stores.
 //! Not here: what a backend answers (its own room), what the answers mean (`contract.rs`).
 
-use crate::contract::{ApplyContext, Backend, Known, SpaceRead, SpaceWrite, Upkeep};
+use crate::contract::{ApplyContext, Backend, Known, SpaceRead, SpaceWrite, Takeover, Upkeep};
 use crate::memory::{About, Carried, MemoryAsked, MemoryPage};
 use crate::{allocator, metadata, multipart, redis, reference, shard, shard_reference, versioned};
 use base_engine::EngineError;
@@ -136,6 +136,20 @@ pub fn next_query(kind: BackendKind, query: &Bytes, reply: &Bytes) -> Option<Byt
 /// The engine's damage.
 pub fn upkeep(kind: BackendKind, space: &dyn SpaceRead) -> Result<Option<Upkeep>, EngineError> {
     backend(kind).upkeep(space)
+}
+
+/// What a new leader is to propose before anything else of its own, part by part.
+///
+/// # Errors
+/// The engine's damage.
+pub fn takeover(
+    kind: BackendKind,
+    space: &dyn SpaceRead,
+    began_ms: u64,
+    now_ms: u64,
+    after: &[u8],
+) -> Result<Option<Takeover>, EngineError> {
+    backend(kind).takeover(space, began_ms, now_ms, after)
 }
 
 /// Checks what always holds of the rows in the space of a backend: between commands, and where a few thousand rows can be read.

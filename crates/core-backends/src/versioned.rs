@@ -34,7 +34,7 @@ pub use base_types::versioned::{
     STAMP_FIRST,
 };
 
-use crate::contract::{decode, ApplyContext, Backend, Checked, SpaceRead, SpaceWrite, Upkeep};
+use crate::contract::{decode, ApplyContext, Backend, Checked, SpaceRead, SpaceWrite, Takeover, Upkeep};
 use crate::reply::encode_reply;
 use base_engine::EngineError;
 use base_types::{ErrorCode, Refusal, KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -100,6 +100,16 @@ impl Backend for Versioned {
 
     fn upkeep(&self, space: &dyn SpaceRead) -> Result<Option<Upkeep>, EngineError> {
         upkeep::next(space)
+    }
+
+    fn takeover(
+        &self,
+        space: &dyn SpaceRead,
+        began_ms: u64,
+        now_ms: u64,
+        after: &[u8],
+    ) -> Result<Option<Takeover>, EngineError> {
+        upkeep::takeover(space, began_ms, now_ms, after)
     }
 
     fn check_invariants(&self, space: &dyn SpaceRead) -> Checked {

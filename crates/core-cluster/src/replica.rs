@@ -751,7 +751,7 @@ impl Replica {
             self.time_base = (time, now);
             self.id_base = (id_time, lane.steady);
             self.leading = Some(term);
-            self.upkeep = Upkeep::of_new_leader();
+            self.upkeep = Upkeep::of_new_leader(time);
             self.idle_ticks = 0;
         } else if role != Role::Leader && self.leading.is_some() {
             self.lose_leadership(lane);

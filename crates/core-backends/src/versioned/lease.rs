@@ -178,6 +178,31 @@ pub(super) fn due(space: &dyn SpaceRead, now_ms: u64, most: usize) -> Result<(Ve
     fault.map_or(Ok((found, more)), Err)
 }
 
+/// Before the first lease that ends after a time.
+pub(super) fn due_from(ms: u64) -> Bytes {
+    due_key(ms.saturating_add(1), 0)
+}
+
+/// Right after a lease in the order of ends.
+pub(super) fn after_due(due_ms: u64, lease: u64) -> Bytes {
+    due_key(due_ms, lease.saturating_add(1))
+}
+
+/// Leases that end from a place in the order on and before a time, up to a number; and whether there are more.
+pub(super) fn between(
+    space: &dyn SpaceRead,
+    start: &[u8],
+    until_ms: u64,
+    most: usize,
+) -> Result<(Vec<(u64, u64)>, bool), EngineError> {
+    let end = due_key(until_ms, 0);
+    if start >= &end[..] {
+        return Ok((Vec::new(), false));
+    }
+    let (rows, more) = crate::rows::page(space, start, Some(&end), Direction::Forward, most)?;
+    Ok((rows.iter().map(|(row, _)| due_parts(row)).collect::<Result<_, _>>()?, more))
+}
+
 /// So long before its time a lease ends.
 pub(super) fn early_ms() -> u64 {
     if planted(Mutant::LeaseEndsEarly) {

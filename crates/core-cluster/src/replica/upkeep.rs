@@ -4,6 +4,9 @@
 //!   applied ──▶ looked at ──▶ wanted at a time ──time comes──▶ staged ──▶ an entry ──▶ applied ─▶ …
 //! ```
 //!
+//! A new leader first proposes what its backends want of a change of leaders: leases that are about to end are renewed once
+//! (decision 0090). Until that is done, nothing else is proposed here.
+//!
 //! What is wanted next is remembered, and looked at again only after its space has changed. A quiet cluster is woken for it by an
 //! alarm of its lane (mutant `UpkeepSleeps`).
 //!
@@ -19,6 +22,7 @@ use crate::replica::Replica;
 use crate::storage::overlay::BackendView;
 use base_types::mutant::{planted, Mutant};
 use base_types::{BackendKind, LogIndex, NodeId, RequestId, Tick};
+use bytes::Bytes;
 use core_backends::Upkeep as Wanted;
 use core_raft::Group;
 use std::time::Duration;
@@ -34,6 +38,8 @@ pub struct Upkeep {
     /// Spaces that have changed since they were looked at, a bit for each backend.
     unseen: u16,
     next: Option<Box<(BackendKind, Wanted)>>,
+    /// Of a new leader, until it has done what comes first.
+    takeover: Option<Box<Takeover>>,
     /// It is among the writes of this turn.
     staged: bool,
     /// It is an entry of the log.
@@ -42,10 +48,23 @@ pub struct Upkeep {
     not_before: Tick,
 }
 
+/// How far a new leader has come.
+#[derive(Default)]
+struct Takeover {
+    /// The cluster's time at which it took over.
+    began_ms: u64,
+    /// The space that is looked at, and from where on.
+    backend: usize,
+    after: Bytes,
+    /// This pass has found something, so another follows.
+    found: bool,
+}
+
 impl Upkeep {
-    /// Of a new leader: all is to be looked at.
-    pub fn of_new_leader() -> Upkeep {
-        Upkeep { unseen: u16::MAX, ..Upkeep::default() }
+    /// Of a new leader, from the cluster's time at which it took over: all is to be looked at.
+    pub fn of_new_leader(began_ms: u64) -> Upkeep {
+        let takeover = Some(Box::new(Takeover { began_ms, ..Takeover::default() }));
+        Upkeep { unseen: u16::MAX, takeover, ..Upkeep::default() }
     }
 
     /// Spaces have changed.
@@ -59,13 +78,24 @@ pub fn advance(replica: &mut Replica, lane: &LaneContext, now: Tick) {
     let Some(term) = replica.leading else { return };
     let applied = replica.meta.applied;
     replica.upkeep.under_way.take_if(|index| *index <= applied);
-    look(replica);
     let settled = replica.meta.applied_term == term && !replica.group.as_ref().is_some_and(Group::is_transferring);
+    match replica.upkeep.takeover {
+        // What leaders before it have committed is looked at when it is applied.
+        Some(_) if !settled => return,
+        Some(_) => take_over(replica, now),
+        None => {}
+    }
+    if replica.upkeep.takeover.is_none() {
+        look(replica);
+    }
     let room = !lane.disk_full && !lane.is_pressed(4);
     if !settled || !room || !is_due(replica, now) {
         return;
     }
     let Some((backend, wanted)) = replica.upkeep.next.as_deref().cloned() else { return };
+    if replica.upkeep.takeover.is_some() {
+        replica.upkeep.next = None;
+    }
     replica.upkeep.staged = true;
     replica.upkeep.not_before = now + Duration::from_millis(lane.config.tick_ms);
     replica.stage_own(EntryCommand {
@@ -81,6 +111,42 @@ pub fn on_proposed(replica: &mut Replica) {
     if std::mem::take(&mut replica.upkeep.staged) {
         replica.upkeep.under_way = replica.proposed.back().map(|proposed| proposed.index);
     }
+}
+
+/// Finds what comes first of a new leader, a space a step, until there is something to propose.
+fn take_over(replica: &mut Replica, now: Tick) {
+    for _ in 0..=BackendKind::ALL.len() {
+        if replica.upkeep.staged || replica.upkeep.under_way.is_some() || replica.upkeep.next.is_some() {
+            return;
+        }
+        take_over_step(replica, now);
+    }
+}
+
+fn take_over_step(replica: &mut Replica, now: Tick) {
+    let now_ms = replica.cluster_time(now);
+    let Some(mut state) = replica.upkeep.takeover.take() else { return };
+    let Some(backend) = BackendKind::ALL.get(state.backend).copied() else { return };
+    let space = BackendView { view: replica.view(), backend: backend as u8 };
+    let part = match replica.spec.name.has(backend) {
+        true => core_backends::takeover(backend, &space, state.began_ms, now_ms, &state.after),
+        false => Ok(None),
+    };
+    match part {
+        Ok(Some(part)) => {
+            state.after = part.next;
+            state.found |= part.command.is_some();
+            replica.upkeep.next =
+                part.command.map(|command| Box::new((backend, Wanted { at_ms: state.began_ms.max(1), command })));
+        }
+        // What was renewed meanwhile has another place: once more, until nothing is found.
+        Ok(None) if state.found => (state.after, state.found) = (Bytes::new(), false),
+        // Damage is mended, or the replica replaced; leases then have no more time than they had.
+        Ok(None) | Err(_) => {
+            *state = Takeover { backend: state.backend + 1, began_ms: state.began_ms, ..Takeover::default() }
+        }
+    }
+    replica.upkeep.takeover = Some(state);
 }
 
 fn id(now: Tick, node: NodeId) -> RequestId {
@@ -110,6 +176,10 @@ fn look(replica: &mut Replica) {
 
 /// Whether a leader has something to propose now, and nothing of it is under way.
 pub fn is_due(replica: &Replica, now: Tick) -> bool {
+    if replica.leading.is_some() && replica.upkeep.takeover.is_some() && replica.upkeep.next.is_none() {
+        // It looks on with each turn, and does not fall asleep before it is done.
+        return replica.upkeep.under_way.is_none();
+    }
     let Upkeep { next: Some(next), staged: false, under_way: None, .. } = &replica.upkeep else { return false };
     let wanted = &next.1;
     let hidden =

@@ -329,3 +329,42 @@ fn fresh_cluster_proposes_nothing() {
     };
     assert!(matches!(ask(&mut world, &Query::Read { read, pin: 0 }), Reply::Page { stamp: 1, .. }));
 }
+
+/// A lease of so long, whose cluster's leader dies when so much of it is left; how long it lives after that.
+fn life_after_the_leader(ttl_ms: u64, left_ms: u64) -> u64 {
+    let mut world = world();
+    grant(&mut world, ttl_ms, 1);
+    let granted = world.now;
+    let passed = ttl_ms - left_ms;
+    while (world.now.since(granted).as_millis() as u64) < passed {
+        // Entries carry the cluster's time on.
+        world.run(100);
+        put(&mut world, "other");
+    }
+    let dead = world.leader();
+    world.kill(dead);
+    let killed = world.now;
+    while info(&mut world).leases > 0 {
+        world.run(20);
+        assert!(world.now.since(killed).as_millis() < 60_000, "it does not end");
+    }
+    world.now.since(killed).as_millis() as u64
+}
+
+#[test]
+pub fn new_leader_gives_a_short_lease_its_time_again() {
+    let lives_ms = life_after_the_leader(4_000, 500);
+    assert!((4_000..7_000).contains(&lives_ms), "{lives_ms} ms");
+}
+
+#[test]
+fn new_leader_does_not_touch_a_lease_with_time_left() {
+    let lives_ms = life_after_the_leader(40_000, 15_000);
+    assert!((14_000..18_000).contains(&lives_ms), "{lives_ms} ms");
+}
+
+#[test]
+fn new_leader_gives_a_long_lease_its_time_where_little_is_left() {
+    let lives_ms = life_after_the_leader(30_000, 5_000);
+    assert!((30_000..33_000).contains(&lives_ms), "{lives_ms} ms");
+}

@@ -1,7 +1,11 @@
 //! Leases: what is attached, renewed, ended in steps.
 
 use super::bed::*;
+use crate::contract::ApplyContext;
 use crate::versioned::*;
+use base_types::codec::Encode;
+use base_types::{BackendKind, Generation, LogIndex};
+use bytes::Bytes;
 
 fn granted(ttl_ms: u64) -> Bed {
     let mut bed = Bed { now_ms: 1_000, ..Bed::default() };
@@ -104,4 +108,72 @@ pub fn leases_are_listed_with_keys_and_time() {
         bed.ask(&Query::Lease { lease: 8, keys_after: None, limit: 1 }),
         Ok(Reply::Lease { lease: None, keys: vec![], more: false })
     );
+}
+
+/// What a new leader does with its space: the leases that it renews, in passes until one finds nothing.
+fn taken_over(bed: &mut Bed, began_ms: u64, step_ms: u64) -> Vec<u64> {
+    let (mut renewed, mut after, mut found) = (Vec::new(), Bytes::new(), false);
+    for _ in 0..1_000 {
+        let part = crate::table::takeover(BackendKind::Versioned, &bed.space, began_ms, bed.now_ms, &after).unwrap();
+        let Some(part) = part else {
+            if !std::mem::take(&mut found) {
+                return renewed;
+            }
+            after = Bytes::new();
+            continue;
+        };
+        after = part.next;
+        if let Some(command) = part.command {
+            found = true;
+            let Command::LeaseKeepAlive { leases } = Command::from_bytes(command.clone()).unwrap() else { panic!() };
+            assert!(leases.len() <= LEASES_A_COMMAND_MAX);
+            bed.now_ms += step_ms;
+            let at = ApplyContext { life: Generation(1), index: LogIndex(1), position: 0, cluster_time_ms: bed.now_ms };
+            crate::table::apply(BackendKind::Versioned, at, &mut bed.space, &command).unwrap();
+            renewed.extend(leases);
+        }
+    }
+    panic!("it does not end");
+}
+
+/// Leases 1, 2, … of these lives.
+fn crowd(ttls_ms: impl Iterator<Item = u64>) -> Bed {
+    let mut bed = Bed { now_ms: 1_000, ..Bed::default() };
+    for (number, ttl_ms) in ttls_ms.enumerate() {
+        let grant = Command::LeaseGrant { lease: number as u64 + 1, ttl_ms }.to_bytes();
+        let at = ApplyContext { life: Generation(1), index: LogIndex(1), position: 0, cluster_time_ms: bed.now_ms };
+        crate::table::apply(BackendKind::Versioned, at, &mut bed.space, &grant).unwrap();
+    }
+    bed
+}
+
+#[test]
+pub fn new_leader_renews_what_would_end_soon_once() {
+    let mut bed = crowd([3_000, 9_000, 40_000, 12_000, 2_000].into_iter());
+    bed.now_ms += 2_500;
+    // The first has 500 ms left, the second 6.5 s of 9, the fourth 9.5 s of 12; the last is over.
+    assert_eq!(taken_over(&mut bed, 3_500, 50), vec![1, 2, 4]);
+    let ends = |bed: &Bed, number: u64| match bed.ask(&Query::Lease { lease: number, keys_after: None, limit: 0 }) {
+        Ok(Reply::Lease { lease: Some(info), .. }) => bed.now_ms + info.left_ms,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!([1, 2, 4].map(|number| ends(&bed, number)), [6_550, 12_550, 15_550]);
+    assert_eq!(ends(&bed, 3), 41_000);
+    assert_eq!(taken_over(&mut bed, 3_500, 50), vec![], "a leader does so once");
+    crate::table::check_invariants(BackendKind::Versioned, &bed.space).unwrap().unwrap();
+}
+
+#[test]
+fn new_leader_renews_thousands_and_ends() {
+    // Lives of 1 to 20 s in all orders: some are passed again after they were renewed, those of 20 s have time.
+    let mut bed = crowd((0..9_000u64).map(|number| 1_000 + number * 7_919 % 19_000));
+    bed.now_ms += 900;
+    let mut renewed = taken_over(&mut bed, 1_900, 3);
+    let count = renewed.len();
+    renewed.sort_unstable();
+    renewed.dedup();
+    assert_eq!(count, renewed.len(), "none is renewed twice");
+    let soon = |number: &u64| 1_000 + number * 7_919 % 19_000 < 900 + 10_000;
+    assert_eq!(count, (0..9_000).filter(soon).count());
+    assert_eq!(bed.info().leases, 9_000);
 }
