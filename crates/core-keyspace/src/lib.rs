@@ -55,7 +55,7 @@ pub use reshard::{ReshardRun, StartReshard};
 pub use scan::ScanKeyspace;
 pub use scan_request::ScanRequest;
 pub use topology::{from_static_topology, ShapeClusters, StaticPlan, StaticShard, TopologyError};
-pub use versioned::{read_versioned_reply, versioned_payload};
+pub use versioned::{read_versioned_reply, refuse_internal, versioned_payload};
 
 use base_types::action::Action;
 

@@ -12,6 +12,7 @@ use crate::payload::Payload;
 use crate::scan_request::ScanRequest;
 use base_types::action::{Action, ActionResult, BatchStep};
 use base_types::codec::Encode;
+use base_types::mutant::{planted, Mutant};
 use base_types::versioned::{
     Check, Command, Condition, Operation, Outcome, Put, Query, Read, Relation, Reply, Span, Transaction, VersionedCall,
 };
@@ -40,6 +41,9 @@ pub fn versioned_payload(action: &Action) -> Result<Payload, Refusal> {
                 None => delete(key)?,
             };
             let check = match expected {
+                Some(_) if planted(Mutant::PlainSwapUnchecked) => {
+                    Check::Version { relation: Relation::Greater, number: 0 }
+                }
                 Some(value) => Check::Value { relation: Relation::Equal, value: value.clone() },
                 None => Check::Version { relation: Relation::Equal, number: 0 },
             };
@@ -51,7 +55,18 @@ pub fn versioned_payload(action: &Action) -> Result<Payload, Refusal> {
     command_payload(&Command::Commit { transaction })
 }
 
+/// Refuses what only a cluster's leader proposes, by itself (decision 0082).
+pub fn refuse_internal(call: &VersionedCall) -> Result<(), Refusal> {
+    if matches!(call, VersionedCall::Change(Command::LeaseExpire { .. })) {
+        let message =
+            "leases end by themselves: only a cluster's leader proposes their end; use KvLeaseRevoke to end one";
+        return Err(Refusal::new(ErrorCode::UnknownAction, message));
+    }
+    Ok(())
+}
+
 fn call_payload(call: &VersionedCall) -> Result<Payload, Refusal> {
+    refuse_internal(call)?;
     match call {
         VersionedCall::Change(command) => command_payload(command),
         VersionedCall::Ask(query) => Ok(Payload::Read(query.to_bytes())),
@@ -77,8 +92,8 @@ fn plainly(then: Vec<Operation>) -> Transaction {
 
 fn put(key: &Bytes, value: &Bytes) -> Result<Operation, Refusal> {
     check_pair(key, Some(value))?;
-    let (key, value) = (key.clone(), value.clone());
-    Ok(Operation::Put(Put { key, value, lease: 0, previous: false, keep_value: false, keep_lease: false }))
+    let (key, value, keep_lease) = (key.clone(), value.clone(), planted(Mutant::PlainPutKeepsLease));
+    Ok(Operation::Put(Put { key, value, lease: 0, previous: false, keep_value: false, keep_lease }))
 }
 
 fn delete(key: &Bytes) -> Result<Operation, Refusal> {

@@ -307,6 +307,7 @@ impl Clients<'_> {
             return Err(failures::no_backend(cluster, backend.name()));
         }
         refuse_s3_cluster(cluster)?;
+        core_keyspace::refuse_internal(call)?;
         let kind = match call {
             VersionedCall::Change(command) => {
                 let command = command.to_bytes();

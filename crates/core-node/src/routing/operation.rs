@@ -144,7 +144,12 @@ impl KeyspaceWork {
                 let (consistency, request_id) = (self.consistency, self.request_id);
                 LocalKind::Write { backend, command, consistency, request_id, cluster_time_ms: 0 }
             }
-            Payload::Read(query) => LocalKind::Read { backend, query, consistency: self.read_consistency },
+            Payload::Read(query) => {
+                let plain = backend == BackendKind::Versioned && matches!(self.action, Action::KvGet { .. });
+                let anywhere = plain && planted(Mutant::PlainGetAnywhere);
+                let consistency = if anywhere { Some(ReadConsistency::Eventual) } else { self.read_consistency };
+                LocalKind::Read { backend, query, consistency }
+            }
         }
     }
 }

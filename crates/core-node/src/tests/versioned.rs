@@ -4,6 +4,7 @@ use super::*;
 use base_types::action::{BatchStep, KeyspaceKind, Partitioning};
 use base_types::versioned::*;
 use base_types::ErrorCode;
+use std::str::FromStr;
 
 fn create(world: &mut World, keyspace: &str, kind: KeyspaceKind) -> KvTarget {
     let action = Action::CreateKeyspace {
@@ -144,4 +145,22 @@ fn kinds_are_not_mixed_up() {
     assert_eq!(code(world.act(1, scan)), "InvalidField");
     world.done(1, Action::DeleteKeyspace { keyspace: "versioned".into() });
     assert_eq!(ask(&mut world, 2, &versioned, describe()), Err(ErrorCode::UnknownKeyspace));
+}
+
+#[test]
+fn nobody_but_a_leader_proposes_the_end_of_leases() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par", "fr-par"], 3, 1);
+    world.ready();
+    let keyspace = create(&mut world, "n", KeyspaceKind::Versioned);
+    let cluster = base_types::ClusterName::from_str("versioned@raw").unwrap();
+    world.done(1, Action::CreateCluster { name: cluster.clone(), rule: "size=3".into() });
+    // Through nodes with a replica and without, by a keyspace and by a cluster's name.
+    for target in [keyspace, KvTarget::Cluster(cluster)] {
+        for node in 1..=4 {
+            let expire = VersionedCall::Change(Command::LeaseExpire { limit: 1 });
+            assert_eq!(ask(&mut world, node, &target, expire), Err(ErrorCode::UnknownAction));
+        }
+        let revoke = VersionedCall::Change(Command::LeaseRevoke { lease: 1, limit: 1 });
+        assert_eq!(ask(&mut world, 1, &target, revoke), Err(ErrorCode::NoSuchLease));
+    }
 }
