@@ -335,16 +335,17 @@ fn unchanged(span: &Span, seen: &Seen, since: u64, until: u64) -> bool {
 
 /// Reads give what was there at their stamp, and are refused only below what was compacted.
 fn check_reads(book: &Book, seen: &Seen) -> Vec<Violation> {
-    let mut found = Vec::new();
+    let (mut found, pins) = (Vec::new(), pins(book));
     for call in &book.calls {
-        let VersionedCall::Ask(Query::Read { read, .. }) = &call.asked else { continue };
+        let VersionedCall::Ask(Query::Read { read, pin }) = &call.asked else { continue };
         let returned = call.returned.unwrap_or(u64::MAX);
+        let held = pins.get(pin).is_some_and(|(from, until)| *from < call.invoked && returned < *until);
         match call.told.as_ref() {
             Some(Ok(Reply::Page { stamp, page })) => {
                 let before =
                     |other: &Call| other.returned.is_some_and(|at| at < call.invoked && other.ending == Ending::Ok);
                 let compacted = compactions(book).find(|(other, of)| read.at > 0 && *other > read.at && before(of));
-                if let Some((other, _)) = compacted.filter(|_| call.strong) {
+                if let Some((other, _)) = compacted.filter(|_| call.strong && *pin == 0) {
                     let text =
                         format!("call {} read at stamp {}, which had been compacted at {other}", call.id, read.at);
                     found.push(violation(text));
@@ -355,6 +356,9 @@ fn check_reads(book: &Book, seen: &Seen) -> Vec<Violation> {
                     let text = format!("call {} read {given:?} at stamp {stamp}; there was {there:?}", call.id);
                     found.push(violation(text));
                 }
+            }
+            Some(Err(code @ (ErrorCode::StampCompacted | ErrorCode::NoSuchPin))) if held && call.strong => {
+                found.push(violation(format!("call {} was refused ({code:?}), and its pin {pin} held", call.id)));
             }
             Some(Err(ErrorCode::StampCompacted))
                 if !compactions(book).any(|(stamp, of)| stamp > read.at && of.invoked <= returned) =>
@@ -375,6 +379,29 @@ fn check_reads(book: &Book, seen: &Seen) -> Vec<Violation> {
         }
     }
     found
+}
+
+/// From when and until when a pin certainly held.
+fn pins(book: &Book) -> BTreeMap<u64, (u64, u64)> {
+    let mut pins = BTreeMap::new();
+    for call in &book.calls {
+        match (&call.asked, &call.told, call.returned) {
+            (
+                VersionedCall::Change(Command::Pin { pin, keep_ms, .. }),
+                Some(Ok(Reply::Pinned { .. })),
+                Some(returned),
+            ) => {
+                let time = keep_ms * 1_000 * (100 - CLOCK_PERCENT) / 100;
+                let until = if book.leaps { 0 } else { (call.invoked + time).saturating_sub(CLOCK_SLACK_US) };
+                pins.insert(*pin, (returned, until));
+            }
+            (VersionedCall::Change(Command::Unpin { pin }), _, _) => {
+                pins.entry(*pin).and_modify(|(_, until)| *until = call.invoked.min(*until));
+            }
+            _ => {}
+        }
+    }
+    pins
 }
 
 /// Every put is one client's, is there once, and is none that was refused for good.
@@ -473,9 +500,8 @@ fn check_deletes(book: &Book, seen: &Seen, deleting: &[order::Deleting]) -> Vec<
         if change.after.is_some() {
             continue;
         }
-        let by_plain = |plain: &order::Deleting| {
-            plain.key == change.key && plain.after < at.stamp && at.stamp <= plain.until
-        };
+        let by_plain =
+            |plain: &order::Deleting| plain.key == change.key && plain.after < at.stamp && at.stamp <= plain.until;
         let by_client = acknowledged.contains(&at.stamp)
             || doubtful.iter().any(|span| holds(span, &change.key))
             || deleting.iter().any(by_plain);

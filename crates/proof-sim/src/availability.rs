@@ -186,6 +186,7 @@ fn plan(seed: u64, event_us: u64) -> Plan {
         shared_chassis: 0,
         access: false,
         histories: 0,
+        both_doors: false,
     };
     let tuning = SimTuning {
         segment_bytes: 8 << 20,

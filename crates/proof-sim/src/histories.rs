@@ -1,5 +1,6 @@
 //! Clients of clusters that keep versions (`versioned@v…`): they commit with conditions, read the present and the past, attach keys to
-//! leases, renew and revoke them, compact, and watch from member to member.
+//! leases, renew and revoke them, compact, pin, and watch from member to member. Where such a cluster is a keyspace, they come to the
+//! same keys by the plain door too (`KvPut`, `KvGet`, `KvScan`, …).
 //!
 //! ```text
 //!   writer    idle ──draw──▶ asked ──answer──▶ a call in the book ──think──▶ idle
@@ -9,20 +10,20 @@
 //!
 //! Always: a call has one request id for all its tries; it is `Failed` only if no try of it can have happened; every value is put by
 //! one call.
-//! Not here: what is right (proof-check, `versions`), what is asked after the load (`run/histories`).
+//! Not here: what they draw (`draw`), what is right (proof-check, `versions`), what is asked after the load (`run/histories`).
+
+mod draw;
 
 use crate::load::{Targets, ANSWER_GRACE_US};
 use crate::plan::{FaultKind, Plan};
 use crate::random::Random;
 use crate::world::{Answered, Due, World};
 use base_types::action::{Action, ActionResult, KvTarget, Request, Response};
-use base_types::versioned::{
-    Check, Command, Condition, Operation, Outcome, Position, Put, Query, Read, Relation, Reply, Row, Span, Transaction,
-    VersionedCall,
-};
+use base_types::versioned::{Command, Operation, Outcome, Position, Put, Query, Read, Reply, Row, Span, VersionedCall};
 use base_types::{ClusterName, ErrorCode, ErrorKind, Outcome as Happened, ReadConsistency, RequestId, Ticket};
 use bytes::Bytes;
-use proof_check::versions::{Book, Call, Watch};
+use draw::{draw_call, draw_pinned, draw_plain, BOTH_DOORS_PLAIN, PINNED};
+use proof_check::versions::{Book, Call, Plain, Watch};
 use proof_check::Ending;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,12 +35,6 @@ const TRIES_US_MAX: u64 = 12_000_000;
 const RETRY_US: (u64, u64) = (2_000, 60_000);
 /// How long a watcher waits for an answer.
 const WATCH_DEADLINES_MS: &[u64] = &[700, 3_000, 15_000];
-/// Lives of leases.
-const TTLS_MS: &[u64] = &[600, 2_000, 6_000];
-/// Leases of one client at a time.
-const LEASES_MAX: usize = 3;
-/// A compaction leaves so many stamps at least.
-const COMPACT_KEEPS: u64 = 10;
 
 struct Client {
     place: usize,
@@ -50,12 +45,29 @@ struct Client {
     watch: usize,
     /// Of a writer: its leases that may live.
     leases: Vec<u64>,
+    /// Its pins that may hold, with their stamps.
+    pins: Vec<(u64, u64)>,
+    /// Of what only some worlds have: the others draw what they drew.
+    more: Random,
     made: u64,
     wake_at: u64,
 }
 
+/// What is asked, and by which door.
+#[derive(Clone, Debug)]
+enum Asked {
+    Versioned(VersionedCall),
+    Plain(Action),
+}
+
+/// What was answered.
+enum Told {
+    Reply(Reply),
+    Plain(ActionResult),
+}
+
 struct Open {
-    call: VersionedCall,
+    call: Asked,
     strong: bool,
     request_id: RequestId,
     ticket: Option<Ticket>,
@@ -116,13 +128,35 @@ pub fn put_of(key: &Bytes, value: String, lease: u64, previous: bool) -> Operati
     Operation::Put(Put { key, value, lease, previous, keep_value: false, keep_lease: false })
 }
 
+/// The name of a cluster that keeps versions: of its own, or of a keyspace.
+pub fn name_of(number: u64, keyspace: bool) -> String {
+    if keyspace {
+        format!("versioned@ks-v{number}-0")
+    } else {
+        format!("versioned@v{number}")
+    }
+}
+
+/// How clients name it.
+pub fn target_of(name: &ClusterName) -> KvTarget {
+    match name.tail().strip_prefix("ks-").and_then(|rest| rest.strip_suffix("-0")) {
+        Some(keyspace) => KvTarget::Keyspace(keyspace.to_string()),
+        None => KvTarget::Cluster(name.clone()),
+    }
+}
+
 /// A call as a request.
 pub fn request(name: &ClusterName, call: &VersionedCall, strong: bool, deadline_ms: u64, id: RequestId) -> Request {
+    let action = Action::Versioned { target: target_of(name), call: Box::new(call.clone()) };
+    request_of(action, call.read_only(), strong, deadline_ms, id)
+}
+
+fn request_of(action: Action, read_only: bool, strong: bool, deadline_ms: u64, id: RequestId) -> Request {
     let level = if strong { ReadConsistency::Strong } else { ReadConsistency::Eventual };
     Request {
-        action: Action::Versioned { target: KvTarget::Cluster(name.clone()), call: Box::new(call.clone()) },
+        action,
         consistency: None,
-        read_consistency: call.read_only().then_some(level),
+        read_consistency: read_only.then_some(level),
         deadline: Duration::from_millis(deadline_ms),
         request_id: Some(id),
         after: None,
@@ -139,6 +173,25 @@ pub fn reply_of(response: Response) -> Result<Reply, base_types::Refusal> {
             other => Err(base_types::Refusal::new(ErrorCode::Internal, format!("no reply of ours: {other:?}"))),
         },
         Err(failure) => Err(failure.refusal),
+    }
+}
+
+impl Asked {
+    fn request(&self, name: &ClusterName, strong: bool, deadline_ms: u64, id: RequestId) -> Request {
+        match self {
+            Asked::Versioned(call) => request(name, call, strong, deadline_ms, id),
+            Asked::Plain(action) => {
+                let read_only = matches!(action, Action::KvGet { .. } | Action::KvScan { .. });
+                request_of(action.clone(), read_only, strong, deadline_ms, id)
+            }
+        }
+    }
+
+    fn told(&self, response: Response) -> Result<Told, base_types::Refusal> {
+        match self {
+            Asked::Versioned(_) => reply_of(response).map(Told::Reply),
+            Asked::Plain(_) => response.map(|answer| Told::Plain(answer.result)).map_err(|failure| failure.refusal),
+        }
     }
 }
 
@@ -169,8 +222,20 @@ impl Histories {
                     own.books[place].watches.push(Watch::default());
                 }
                 let random = Random::stream(plan.seed, &format!("history {place} client {number}"));
-                let (leases, open) = (Vec::new(), None);
-                own.clients.push(Client { place, watches, random, open, watch, leases, made: 0, wake_at: 0 });
+                let more = Random::stream(plan.seed, &format!("history {place} client {number}, more"));
+                let (leases, pins, open) = (Vec::new(), Vec::new(), None);
+                own.clients.push(Client {
+                    place,
+                    watches,
+                    random,
+                    open,
+                    watch,
+                    leases,
+                    pins,
+                    more,
+                    made: 0,
+                    wake_at: 0,
+                });
             }
         }
         own
@@ -227,9 +292,19 @@ impl Histories {
             let limit = *this.random.pick(&[0, 0, 1, 3]);
             let query = Query::Await { span: all(), after, limit, before: true, pin: 0 };
             let strong = this.random.per_mille(100);
-            (VersionedCall::Ask(query), strong, *this.random.pick(WATCH_DEADLINES_MS))
+            (Asked::Versioned(VersionedCall::Ask(query)), strong, *this.random.pick(WATCH_DEADLINES_MS))
         } else {
-            let (call, strong) = draw_call(this, client, &self.known[this.place], self.keys);
+            let (target, known) = (target_of(&self.names[this.place]), &self.known[this.place]);
+            let plain = matches!(target, KvTarget::Keyspace(_)) && this.more.per_mille(BOTH_DOORS_PLAIN);
+            let (call, strong) = if plain {
+                let (action, strong) = draw_plain(this, client, known, self.keys, target);
+                (Asked::Plain(action), strong)
+            } else if this.more.per_mille(PINNED) {
+                (Asked::Versioned(draw_pinned(this, client)), true)
+            } else {
+                let (call, strong) = draw_call(this, client, known, self.keys);
+                (Asked::Versioned(call), strong)
+            };
             (call, strong, self.deadline_ms)
         };
         let request_id = RequestId::opaque(u128::from(self.ids.draw()) << 64 | u128::from(self.ids.draw()));
@@ -260,7 +335,7 @@ impl Histories {
         }
         open.node = this.random.below(nodes) as usize;
         let left_ms = (open.give_up_at - world.now).div_ceil(1_000).min(open.deadline_ms).max(1);
-        open.ticket = world.ask(open.node, request(name, &open.call, open.strong, left_ms, open.request_id));
+        open.ticket = world.ask(open.node, open.call.request(name, open.strong, left_ms, open.request_id));
         let Some(ticket) = open.ticket else { return self.rest(world, client, RETRY_US) };
         open.answer_by = world.now + left_ms * 1_000 + ANSWER_GRACE_US;
         (this.wake_at, _) = (open.answer_by, self.tickets.insert(ticket, client));
@@ -279,8 +354,12 @@ impl Histories {
                 open.unknown = true;
                 self.rest(world, client, RETRY_US);
             }
-            Answered::Response(response) => match reply_of((**response).clone()) {
-                Ok(reply) => self.finish(world, client, Ending::Ok, Some(Ok(reply))),
+            Answered::Response(response) => match open.call.told((**response).clone()) {
+                Ok(told) => self.finish(world, client, Ending::Ok, Some(Ok(told))),
+                // An answer: the comparison failed.
+                Err(refusal) if refusal.code == ErrorCode::ConditionFailed => {
+                    self.finish(world, client, Ending::Ok, Some(Err(refusal.code)));
+                }
                 Err(refusal) => {
                     open.unknown |= refusal.outcome() == Happened::Unknown || refusal.code.is_committed();
                     if refusal.kind().retryable() || refusal.kind() == ErrorKind::Full {
@@ -295,12 +374,12 @@ impl Histories {
         true
     }
 
-    fn finish(&mut self, world: &mut World, client: usize, ending: Ending, told: Option<Result<Reply, ErrorCode>>) {
+    fn finish(&mut self, world: &mut World, client: usize, ending: Ending, told: Option<Result<Told, ErrorCode>>) {
         let Some(open) = self.clients[client].open.take() else { return };
-        let place = self.clients[client].place;
         match &told {
-            Some(Ok(reply)) => self.learn(world, client, &open, reply),
+            Some(Ok(told)) => self.learn(world, client, &open, told),
             Some(Err(ErrorCode::NoSuchLease)) => self.clients[client].leases.clear(),
+            Some(Err(ErrorCode::NoSuchPin)) => self.clients[client].pins.clear(),
             Some(Err(ErrorCode::StampCompacted)) if self.clients[client].watches => {
                 world.probe("watch_was_compacted");
                 self.restart_watch(world.now, client);
@@ -308,14 +387,38 @@ impl Histories {
             _ => {}
         }
         if !self.clients[client].watches {
-            let id = self.books[place].calls.len() as u64;
-            let (asked, strong, invoked) = (open.call, open.strong, open.invoked);
-            let returned = (ending != Ending::Unknown).then_some(world.now);
-            self.books[place].calls.push(Call { id, asked, strong, invoked, returned, ending, told });
+            self.note(world.now, client, open, ending, told);
         }
         if !self.draining {
             let think = if self.clients[client].watches { (0, 2_000) } else { (0, 2 * self.think_ms * 1_000) };
             self.rest(world, client, think);
+        }
+    }
+
+    /// A call goes into the book.
+    fn note(&mut self, now: u64, client: usize, open: Open, ending: Ending, told: Option<Result<Told, ErrorCode>>) {
+        let book = &mut self.books[self.clients[client].place];
+        let (strong, invoked) = (open.strong, open.invoked);
+        let returned = (ending != Ending::Unknown).then_some(now);
+        match open.call {
+            Asked::Versioned(asked) => {
+                let told = told.and_then(|told| match told {
+                    Ok(Told::Reply(reply)) => Some(Ok(reply)),
+                    Ok(Told::Plain(_)) => None,
+                    Err(code) => Some(Err(code)),
+                });
+                let id = book.calls.len() as u64;
+                book.calls.push(Call { id, asked, strong, invoked, returned, ending, told });
+            }
+            Asked::Plain(asked) => {
+                let told = told.and_then(|told| match told {
+                    Ok(Told::Plain(result)) => Some(Ok(result)),
+                    Ok(Told::Reply(_)) => None,
+                    Err(code) => Some(Err(code)),
+                });
+                let id = book.plain.len() as u64;
+                book.plain.push(Plain { id, asked, strong, invoked, returned, ending, told });
+            }
         }
     }
 
@@ -329,10 +432,15 @@ impl Histories {
         watches.push(Watch { from, reached: from, ..Watch::default() });
     }
 
-    fn learn(&mut self, world: &mut World, client: usize, open: &Open, reply: &Reply) {
+    fn learn(&mut self, world: &mut World, client: usize, open: &Open, told: &Told) {
         let this = &mut self.clients[client];
         let known = &mut self.known[this.place];
-        match (&open.call, reply) {
+        let (call, reply) = match (&open.call, told) {
+            (Asked::Versioned(call), Told::Reply(reply)) => (call, reply),
+            (Asked::Plain(action), _) => return world.probe(action.name()),
+            _ => return,
+        };
+        match (call, reply) {
             (_, Reply::Changes { changes, reached, .. }) => {
                 let watch = &mut self.books[this.place].watches[this.watch];
                 let probe = if changes.is_empty() { "watch_waited_for_nothing" } else { "watch_was_told" };
@@ -357,7 +465,14 @@ impl Histories {
                 known.stamp = known.stamp.max(*stamp);
                 known.rows = page.rows.iter().map(|pair| (pair.key.clone(), pair.row.clone())).collect();
             }
+            (VersionedCall::Ask(Query::Read { pin, .. }), Reply::Page { .. }) if *pin > 0 => {
+                world.probe("read_of_what_is_pinned");
+            }
             (_, Reply::Page { .. }) => world.probe("read_of_the_past"),
+            (VersionedCall::Change(Command::Pin { pin, .. }), Reply::Pinned { stamp, .. }) => {
+                this.pins.push((*pin, *stamp));
+            }
+            (VersionedCall::Change(Command::Unpin { pin }), _) => this.pins.retain(|(of, _)| of != pin),
             (VersionedCall::Change(Command::LeaseGrant { lease, .. }), _) => this.leases.push(*lease),
             (VersionedCall::Change(Command::LeaseKeepAlive { leases }), Reply::Kept { ttls_ms }) => {
                 let gone: Vec<u64> =
@@ -371,61 +486,5 @@ impl Histories {
             (VersionedCall::Change(Command::Compact { stamp }), _) => known.compacted = known.compacted.max(*stamp),
             _ => {}
         }
-    }
-}
-
-/// What a writer asks next, and whether of the leader.
-fn draw_call(this: &mut Client, client: usize, known: &Known, keys: u64) -> (VersionedCall, bool) {
-    this.made += 1;
-    let random = &mut this.random;
-    let key = Bytes::from(format!("k{}", random.below(keys)));
-    let value = |part: u64| format!("{client}.{}.{part}", this.made);
-    let transact = |conditions, then, otherwise| {
-        (VersionedCall::Change(Command::Commit { transaction: Transaction { conditions, then, otherwise } }), true)
-    };
-    let lease = if this.leases.is_empty() || random.per_mille(500) { 0 } else { *random.pick(&this.leases) };
-    match random.below(100) {
-        0..=29 => {
-            let other = Bytes::from(format!("o{}", random.below(keys)));
-            let then = [put_of(&key, value(0), lease, true), put_of(&other, value(1), 0, false)];
-            transact(vec![], then[..1 + random.below(2) as usize].to_vec(), vec![])
-        }
-        30..=39 => transact(vec![], vec![Operation::Delete { span: Span::One { key }, previous: false }], vec![]),
-        40..=54 => {
-            let check = match known.rows.get(&key) {
-                Some(row) if random.per_mille(500) => {
-                    Check::Modified { relation: Relation::Equal, stamp: row.modified }
-                }
-                Some(row) if random.per_mille(500) => {
-                    Check::Value { relation: Relation::Equal, value: row.value.clone() }
-                }
-                Some(_) => Check::UnchangedSince { stamp: known.stamp.max(known.compacted) },
-                None => Check::Version { relation: Relation::Equal, number: 0 },
-            };
-            let conditions = vec![Condition { span: Span::One { key: key.clone() }, check }];
-            let VersionedCall::Ask(Query::Read { read, .. }) = whole(0) else { return (whole(0), true) };
-            transact(conditions, vec![put_of(&key, value(0), lease, true)], vec![Operation::Read(read)])
-        }
-        55..=66 => (whole(0), true),
-        67..=78 => {
-            let at = random.between(known.compacted.saturating_sub(3).max(1), known.stamp.max(1) + 1);
-            (whole(at), random.per_mille(500))
-        }
-        79..=85 if this.leases.len() < LEASES_MAX => {
-            let (lease, ttl_ms) = (1 + client as u64 * 1_000_000 + this.made, *random.pick(TTLS_MS));
-            (VersionedCall::Change(Command::LeaseGrant { lease, ttl_ms }), true)
-        }
-        86..=93 if !this.leases.is_empty() => {
-            (VersionedCall::Change(Command::LeaseKeepAlive { leases: this.leases.clone() }), true)
-        }
-        94..=95 if !this.leases.is_empty() => {
-            let lease = *random.pick(&this.leases);
-            (VersionedCall::Change(Command::LeaseRevoke { lease, limit: 1 + random.below(4) as u32 * 100 }), true)
-        }
-        96..=99 if known.stamp > known.compacted + COMPACT_KEEPS => {
-            let stamp = known.stamp - COMPACT_KEEPS;
-            (VersionedCall::Change(Command::Compact { stamp }), true)
-        }
-        _ => (whole(0), true),
     }
 }

@@ -243,6 +243,7 @@ fn command_speed(words: &[String]) -> Ran {
         shared_chassis: 0,
         access: false,
         histories: 0,
+        both_doors: false,
     };
     let load = Load { run_ms: 60_000, mixed: 16, ledger: 0, counters: 0, ..Load::default() };
     let plan = Plan {

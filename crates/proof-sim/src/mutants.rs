@@ -61,9 +61,6 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
     (Mutant::LivingMembersOverruled, "an operator of a story asks when the dead are dead (core-node)"),
     (Mutant::GatewayAsksAsNode, "no simulated client speaks to an S3 gateway (core-node)"),
     (Mutant::SessionPolicyDropped, "no simulated client speaks to an S3 gateway (door-s3)"),
-    (Mutant::PinIgnored, "no simulated client pins a stamp (core-backends)"),
-    (Mutant::UpkeepSleeps, "a leader of the load is seldom quiet when a lease ends (core-cluster)"),
-    (Mutant::GarbageStays, "each commit removes some old rows, too (core-cluster)"),
     (Mutant::LaterLifeUnheard, "no story recovers the world's cluster (core-node)"),
     (Mutant::LostIdsGivenAgain, "no story recovers the world's cluster (core-node)"),
     (Mutant::WorstSurvivorChosen, "what the survivor of a story does not hold counts as lost with the majority (core-cluster, core-node)"),
@@ -144,6 +141,13 @@ const STRANGERS: &[(Mutant, bool)] = &[
 /// seeds.
 const STORIES: &[(Mutant, &str)] = &[
     (Mutant::LeaderNeverExpires, include_str!("../scenarios/leases-end-through-leader-changes.toml")),
+    (Mutant::PlainGetAnywhere, include_str!("../scenarios/both-doors-while-leaders-change.toml")),
+    (Mutant::PlainPutKeepsLease, include_str!("../scenarios/both-doors-while-leaders-change.toml")),
+    (Mutant::PlainSwapUnchecked, include_str!("../scenarios/both-doors-while-leaders-change.toml")),
+    (Mutant::PinIgnored, include_str!("../scenarios/both-doors-while-leaders-change.toml")),
+    (Mutant::GarbageStays, include_str!("../scenarios/both-doors-while-leaders-change.toml")),
+    (Mutant::TakeoverRenewsNothing, include_str!("../scenarios/both-doors-while-leaders-change.toml")),
+    (Mutant::UpkeepSleeps, include_str!("../scenarios/leases-end-through-leader-changes.toml")),
     (Mutant::LeaseEndsEarly, include_str!("../scenarios/leases-end-through-leader-changes.toml")),
     (Mutant::RenewalForgotten, include_str!("../scenarios/leases-end-through-leader-changes.toml")),
     (Mutant::LeaseKeyDeletedTwice, include_str!("../scenarios/leases-end-through-leader-changes.toml")),

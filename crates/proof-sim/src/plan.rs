@@ -111,6 +111,9 @@ pub struct Shape {
     /// Clusters that keep versions (`versioned@v…`).
     #[serde(default)]
     pub histories: u64,
+    /// They are keyspaces, and clients come to the same keys by both doors (only with the whole core).
+    #[serde(default)]
+    pub both_doors: bool,
 }
 
 impl Shape {
@@ -459,6 +462,9 @@ impl Plan {
         within("shape.quota_keys", shape.quota_keys, 0, s3_quota::KEYS_MAX)?;
         within("shape.tails", shape.tails, 0, shape.nodes)?;
         within("shape.histories", shape.histories, 0, 8)?;
+        if shape.both_doors && self.layer == Layer::Lane {
+            return Err("a lane alone has no keyspaces; set layer = \"core\", or leave both_doors out".to_string());
+        }
         within("shape.shared_chassis", shape.shared_chassis, 0, shape.nodes)?;
         self.tuning.check()?;
         self.load.check()?;

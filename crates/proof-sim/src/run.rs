@@ -180,7 +180,7 @@ fn targets(plan: &Plan) -> Targets {
         limited: plan.shape.limited().map(|(bucket, _)| bucket),
         // Numbered after the plain ones: a lane finds a cluster by its number.
         histories: (plan.shape.clusters..plan.shape.clusters + plan.shape.histories)
-            .filter_map(|number| format!("versioned@v{number}").parse().ok())
+            .filter_map(|number| crate::histories::name_of(number, plan.shape.both_doors).parse().ok())
             .collect(),
     }
 }

@@ -116,6 +116,8 @@ fn draw_histories(seed: u64, lean: Emphasis, plan: &mut Plan) {
     }
     plan.shape.histories = 1;
     (plan.load.committers, plan.load.watchers) = (random.between(2, 4), random.between(1, 3));
+    plan.shape.both_doors =
+        plan.layer == Layer::Core && Random::stream(seed, "both doors").per_mille(OF_HISTORIES_TO_BOTH_DOORS);
 }
 
 /// Some of the disks that are lost keep their id and all but the log. Its own stream: the others stay as they were.
@@ -311,6 +313,7 @@ fn draw_shape(random: &mut Random) -> Shape {
         shared_chassis: 0,
         access: false,
         histories: 0,
+        both_doors: false,
     }
 }
 
@@ -492,6 +495,7 @@ pub fn draws(kind: FaultKind, layer: Layer) -> bool {
         shared_chassis: 0,
         access: false,
         histories: 0,
+        both_doors: false,
     };
     let moves = matches!(kind, FaultKind::MoveMember | FaultKind::Decommission) && layer == Layer::Core;
     let more = MORE.contains(&kind) && (layer == Layer::Core || !needs_router(kind));
@@ -527,6 +531,8 @@ const MORE: &[FaultKind] = &[
 const OF_ENGINES: u64 = 150;
 /// Of a thousand seeds in which none may lose what it acknowledged, so many have a cluster that keeps versions.
 const OF_ALL_TO_HISTORIES: u64 = 120;
+/// Of a thousand of these with the whole core, so many have it as a keyspace, to which clients come by both doors.
+const OF_HISTORIES_TO_BOTH_DOORS: u64 = 600;
 /// Of a thousand seeds of the whole core that lean to nothing and have a keyspace, in so many nodes want to know who asks.
 const OF_PLAIN_TO_ACCESS: u64 = 80;
 /// Of a thousand disks that are lost, of so many only the log is.

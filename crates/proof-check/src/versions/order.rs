@@ -63,7 +63,8 @@ pub(super) fn check(book: &Book, seen: &Seen) -> (Vec<Violation>, Vec<Deleting>)
         }
         events.push(Event::Versioned(call, stamp, own));
     }
-    let most_known = events.iter().map(|event| if let Event::Versioned(_, stamp, _) = event { *stamp } else { 0 }).max();
+    let most_known =
+        events.iter().map(|event| if let Event::Versioned(_, stamp, _) = event { *stamp } else { 0 }).max();
     events.extend(book.plain.iter().map(Event::Plain));
     events.sort_by_key(Event::invoked);
     let latest = latest_stamps(&events);
@@ -83,7 +84,9 @@ pub(super) fn check(book: &Book, seen: &Seen) -> (Vec<Violation>, Vec<Deleting>)
         }
         if let Event::Plain(call) = event {
             let until = match call.returned {
-                Some(returned) if call.ending == Ending::Ok => latest.range(returned + 1..).next().map_or(u64::MAX, |(_, stamp)| *stamp),
+                Some(returned) if call.ending == Ending::Ok => {
+                    latest.range(returned + 1..).next().map_or(u64::MAX, |(_, stamp)| *stamp)
+                }
                 _ => u64::MAX,
             };
             let keys = if call.did_nothing() { Vec::new() } else { call.deletes() };

@@ -165,8 +165,11 @@ pub(super) fn check_leases(plain: &[Plain], seen: &Seen) -> Vec<Violation> {
     let values: BTreeMap<&Bytes, &Plain> =
         plain.iter().flat_map(|call| call.values().into_iter().map(move |(_, value)| (value, call))).collect();
     let rows = seen.changes.values().filter_map(|(change, _)| Some((change, change.after.as_ref()?)));
-    let wrong = rows.filter(|(_, row)| row.lease != 0).filter_map(|(change, row)| Some((change, values.get(&row.value)?)));
-    wrong.map(|(change, call)| violation(format!("plain call {} put a key with a lease: {change:?}", call.id))).collect()
+    let wrong =
+        rows.filter(|(_, row)| row.lease != 0).filter_map(|(change, row)| Some((change, values.get(&row.value)?)));
+    wrong
+        .map(|(change, call)| violation(format!("plain call {} put a key with a lease: {change:?}", call.id)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -222,7 +225,13 @@ mod tests {
     /// A put by the plain door, a swap by it, a delete by it and another put; the other door reads between them.
     fn story() -> Book {
         let (one, two, three) = (row(2, 2, 1, "1"), row(2, 3, 2, "2"), row(5, 5, 1, "3"));
-        let change = |stamp, after, before| Change { at: Position { stamp, sub: 0 }, time_ms: 0, key: "k".into(), after, before };
+        let change = |stamp, after, before| Change {
+            at: Position { stamp, sub: 0 },
+            time_ms: 0,
+            key: "k".into(),
+            after,
+            before,
+        };
         let seen = vec![
             (change(2, Some(one.clone()), None), 900),
             (change(3, Some(two.clone()), Some(one.clone())), 900),

@@ -6,7 +6,7 @@
 use super::{Answered, Run, EQUAL_US, LOOK_US, MAKE_US, SERVE_US};
 use crate::histories::{self, all, put_of, reply_of, whole};
 use crate::plan::Layer;
-use base_types::action::Action;
+use base_types::action::{Action, KeyspaceKind, KvTarget, Partitioning};
 use base_types::versioned::{Command, Info, Position, Query, Reply, Transaction, VersionedCall};
 use base_types::{ClusterName, RequestId};
 use bytes::Bytes;
@@ -18,6 +18,12 @@ use std::collections::BTreeSet;
 const ENDS_US: u64 = 60_000_000;
 /// A read that waits is answered by a commit within this time: far less than it is kept.
 const TOLD_US: u64 = 4_000_000;
+/// The lease of a cluster that nobody uses: long enough for it to fall asleep.
+const AUDIT_LEASE: u64 = 1 << 40;
+const QUIET_TTL_US: u64 = 15_000_000;
+/// The lease that lives through a change of leaders, and when that is.
+const MOVED_TTL_US: u64 = 8_000_000;
+const MOVED_AFTER_US: u64 = 6_500_000;
 /// Pages of changes that one watcher is given at the end.
 const PAGES_MAX: usize = 10_000;
 
@@ -27,7 +33,10 @@ pub(super) fn make_histories(run: &mut Run) {
         let until = run.world.now + MAKE_US;
         loop {
             if run.world.plan.layer == Layer::Core {
-                let make = Action::CreateCluster { name: name.clone(), rule: rule.clone() };
+                let make = match histories::target_of(&name) {
+                    KvTarget::Keyspace(keyspace) => make_keyspace(keyspace, rule.clone()),
+                    KvTarget::Cluster(name) => Action::CreateCluster { name, rule: rule.clone() },
+                };
                 run.call(0, make, None, 5_000_000);
             }
             match describe(run, &name, 2_000_000) {
@@ -38,6 +47,19 @@ pub(super) fn make_histories(run: &mut Run) {
                 Err(_) => {}
             }
         }
+    }
+}
+
+fn make_keyspace(keyspace: String, rule: String) -> Action {
+    Action::CreateKeyspace {
+        kind: KeyspaceKind::Versioned,
+        keyspace,
+        partitioning: Partitioning::Hash,
+        partitions: 1,
+        clusters: 1,
+        split_keys: Vec::new(),
+        rule,
+        engine: None,
     }
 }
 
@@ -97,7 +119,8 @@ pub(super) fn histories_end(run: &mut Run) {
     for (place, name) in run.load.targets.histories.clone().into_iter().enumerate() {
         leases_end(run, &name);
         members_catch_up(run, &name);
-        let audits: [fn(&mut Run, usize, &ClusterName); 2] = [reads_are_told, watchers_are_given_the_rest];
+        let audits: [fn(&mut Run, usize, &ClusterName); 4] =
+            [reads_are_told, a_quiet_cluster_ends_leases, a_new_leader_gives_time, watchers_are_given_the_rest];
         for audit in audits {
             // What follows a finding only repeats it in other words.
             if !run.world.violations.is_empty() {
@@ -128,6 +151,91 @@ fn garbage_goes(run: &mut Run, name: &ClusterName) {
             wait_for(run, name, |info| info.stamp == info.compacted && !info.garbage);
         }
         _ => {}
+    }
+}
+
+/// A lease ends in a cluster that has fallen asleep, in time, although nobody asks anything.
+fn a_quiet_cluster_ends_leases(run: &mut Run, place: usize, name: &ClusterName) {
+    if run.histories.books[place].leaps {
+        return;
+    }
+    let grant = VersionedCall::Change(Command::LeaseGrant { lease: AUDIT_LEASE, ttl_ms: QUIET_TTL_US / 1_000 });
+    noted(run, place, name, grant);
+    let until = run.world.now + QUIET_TTL_US * 105 / 100 + TOLD_US;
+    run.pump(until, |_| false);
+    let ask = VersionedCall::Ask(Query::Describe);
+    // Members are asked for what they have applied, which wakes none of them. One may lag.
+    for _ in 0..run.world.nodes.len() {
+        match tell_at(run, name, &ask, false, SERVE_US) {
+            Ok(Reply::Info { info }) if info.leases == 0 => return,
+            _ => run.request_ids += 1,
+        }
+    }
+    if run.world.violations.is_empty() {
+        let seconds = TOLD_US / 1_000_000;
+        run.violate(
+            "liveness",
+            format!("{name} was asked nothing, and {seconds} s after its end a lease is still there"),
+        );
+    }
+}
+
+/// Leadership moves shortly before a lease would end. It lives on, so that its client can find the new leader, and ends within its time
+/// from then (decision 0090).
+fn a_new_leader_gives_time(run: &mut Run, place: usize, name: &ClusterName) {
+    if run.world.plan.layer == Layer::Lane || run.histories.books[place].leaps {
+        return;
+    }
+    let grant = VersionedCall::Change(Command::LeaseGrant { lease: AUDIT_LEASE + 1, ttl_ms: MOVED_TTL_US / 1_000 });
+    noted(run, place, name, grant);
+    let granted = run.world.now;
+    run.pump(granted + MOVED_AFTER_US, |_| false);
+    // An entry carries the cluster's time on.
+    let then = vec![put_of(&Bytes::from_static(b"audit"), format!("audit.{place}.moved"), 0, false)];
+    noted(
+        run,
+        place,
+        name,
+        VersionedCall::Change(Command::Commit { transaction: Transaction { then, ..Transaction::default() } }),
+    );
+    let leader = |run: &Run| {
+        run.world.views().into_iter().filter(|view| view.name == *name && view.is_leader).max_by_key(|view| view.term)
+    };
+    let Some(before) = leader(run) else { return };
+    let Some(other) = before.members.iter().find(|member| !member.learner && member.replica != before.replica) else {
+        return;
+    };
+    let transfer = Action::TransferLeader { name: name.clone(), node: other.node };
+    run.call(0, transfer, None, 1_000_000);
+    if leader(run).is_none_or(|after| after.term == before.term) || run.world.now > granted + MOVED_TTL_US * 90 / 100 {
+        return;
+    }
+    run.world.probe("lease_lived_on_through_a_transfer");
+    let moved = run.world.now;
+    run.pump(granted + MOVED_TTL_US * 105 / 100 + 1_000_000, |_| false);
+    let ask = VersionedCall::Ask(Query::Describe);
+    for (until, leases) in [(run.world.now, 1), (moved + MOVED_TTL_US * 105 / 100 + TOLD_US, 0)] {
+        run.pump(until, |_| false);
+        match tell(run, name, &ask, SERVE_US) {
+            Ok(Reply::Info { info }) if info.leases == leases => {}
+            other if run.world.violations.is_empty() => {
+                let (at, text) = ((run.world.now - moved) / 1_000, format!("{other:?}"));
+                run.violate(
+                    "versions",
+                    format!("{name}: {at} ms after a new leader {leases} leases are to be there: {text}"),
+                );
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A call of the leader, which goes into the book.
+fn noted(run: &mut Run, place: usize, name: &ClusterName, call: VersionedCall) {
+    let invoked = run.world.now;
+    match tell(run, name, &call, SERVE_US) {
+        Ok(reply) => audited_version(run, place, call, invoked, reply),
+        Err(last) => run.violate("liveness", format!("{name} does not serve after healing: {last}")),
     }
 }
 
