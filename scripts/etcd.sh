@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Builds etcd, which `hive bench all`, `hive bench availability --beside etcd` and `hive bench etcd-door` measure beside Hive, with its
-# etcdctl and its benchmark tool: into the directory named (target/etcd where absent). Then: PATH=$PWD/target/etcd:$PATH. Needs Go and its module proxy; the version is fixed here, its
+# etcdctl, its benchmark tool and our crowd of watches (etcd_crowd): into the directory named (target/etcd where absent). Then: PATH=$PWD/target/etcd:$PATH. Needs Go and its module proxy; the version is fixed here, its
 # contents by the proxy's checksum database. `go install …@version` refuses etcd, whose go.mod replaces modules.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=v3.6.5
+here="$PWD/scripts"
 out="$(realpath -m "${1:-${CARGO_TARGET_DIR:-target}/etcd}")"
 command -v go >/dev/null || { echo "etcd.sh: needs go; or install Debian's etcd-server" >&2; exit 1; }
 work="$(mktemp -d)"
@@ -35,4 +36,5 @@ mkdir -p "$out"
 go build -trimpath -o "$out/etcd" ./etcd
 go build -trimpath -o "$out/etcdctl" ./etcdctl
 go build -trimpath -o "$out/benchmark" go.etcd.io/etcd/v3/tools/benchmark
+(cd "$here/etcd_crowd" && go build -mod=readonly -trimpath -o "$out/crowd" .)
 "$out/etcd" --version

@@ -2,9 +2,11 @@
 //!
 //!   five nodes of Hive ─┐
 //!   five members of etcd ┴─ benchmark put, range (linearizable), watch-latency ──▶ rates, latencies, the servers' CPU time
+//!                           crowd: puts without watches, then beside 10,000, half of them stalled ──▶ latencies, memory
 //!
 //! By design: both are asked by the same tool with the same words, in turns, a fresh world each; every endpoint has its share of the
 //! connections. Clients and servers share the machine.
+//! `crowd` (scripts/etcd_crowd) fails where a watch misses a put, gets one twice or out of order, and with it the benchmark.
 //! Not here: etcd's JSON gateway (workloads.rs), faults (availability.rs).
 
 use crate::etcd::{self, Etcd};
@@ -27,6 +29,12 @@ const WATCHES_A_STREAM: u64 = 100;
 /// Puts that are watched, and how many a second: each goes to every watch.
 const WATCHED_PUTS: u64 = 60;
 const WATCHED_PUTS_A_SECOND: u64 = 2;
+/// The row of the crowd of watches, and the tool that measures it.
+const CROWD: &str = "crowd";
+/// Connections of the crowd, and its puts a second: few enough for both systems on one small machine.
+const CROWD_STREAMS: u64 = 100;
+const CROWD_PUTS_A_SECOND: u64 = 10;
+const CROWD_PUTS: u64 = 300;
 /// The key that is read.
 const KEY: &str = "bench";
 
@@ -58,8 +66,8 @@ pub struct Measured {
 pub async fn run(options: &Options, say: fn(&str)) -> Result<Measured, BenchError> {
     let Some(program) = etcd::find() else { return Err(BenchError::Usage(etcd::MISSING.into())) };
     let tools = program.parent().map(PathBuf::from).unwrap_or_default();
-    if !tools.join("benchmark").is_file() || !tools.join("etcdctl").is_file() {
-        let message = "benchmark and etcdctl are not beside etcd; build all three with `scripts/etcd.sh DIRECTORY`";
+    if !["benchmark", "etcdctl", CROWD].iter().all(|tool| tools.join(tool).is_file()) {
+        let message = "benchmark, etcdctl and crowd are not beside etcd; build all four with `scripts/etcd.sh DIRECTORY`";
         return Err(BenchError::Usage(message.into()));
     }
     let mut rows: Vec<Value> = Vec::new();
@@ -107,7 +115,24 @@ impl System<'_> {
         let (puts, rate) = (WATCHED_PUTS.to_string(), WATCHED_PUTS_A_SECOND.to_string());
         let watch = ["watch-latency", "--streams", &streams, "--watchers-per-stream", &watches];
         let watch: Vec<&str> = watch.into_iter().chain(["--put-total", &puts, "--put-rate", &rate]).collect();
-        self.row("watch latency", options, &watch, rows)
+        self.row("watch latency", options, &watch, rows)?;
+        self.crowd(rows)
+    }
+
+    /// Puts without watches, and beside 10,000 of which half are stalled.
+    fn crowd(&self, rows: &mut Vec<Value>) -> Result<(), BenchError> {
+        (self.say)(&format!("etcd-door {}: puts beside {} watches, half of them stalled", self.name, WATCH_STREAMS * WATCHES_A_STREAM));
+        let watches = (WATCH_STREAMS * WATCHES_A_STREAM).to_string();
+        let (streams, puts, rate) = (CROWD_STREAMS.to_string(), CROWD_PUTS.to_string(), CROWD_PUTS_A_SECOND.to_string());
+        let pids = self.pids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let mut command = Command::new(self.tools.join(CROWD));
+        command.args(["-watches", &watches, "-streams", &streams, "-puts", &puts, "-rate", &rate, "-pids", &pids]);
+        let text = output(command.arg(&self.endpoints))?;
+        let mut row: Value = serde_json::from_str(&text)
+            .map_err(|error| BenchError::World(format!("crowd told no figures ({error}):\n{text}")))?;
+        (row["system"], row["operation"]) = (self.name.into(), CROWD.into());
+        rows.push(row);
+        Ok(())
     }
 
     fn row(&self, what: &str, options: &Options, words: &[&str], rows: &mut Vec<Value>) -> Result<(), BenchError> {
@@ -176,7 +201,8 @@ fn told(text: &str) -> Option<Figures> {
 fn table(rows: &[Value]) -> String {
     let mut out =
         String::from("| operation | system | op/s | p50 ms | p99 ms | server µs/op |\n|---|---|--:|--:|--:|--:|\n");
-    let mut operations: Vec<&str> = rows.iter().filter_map(|row| row["operation"].as_str()).collect();
+    let told = |row: &&Value| row["operation"] != CROWD;
+    let mut operations: Vec<&str> = rows.iter().filter(told).filter_map(|row| row["operation"].as_str()).collect();
     operations.dedup();
     let mut seen = Vec::new();
     for operation in operations {
@@ -196,6 +222,32 @@ fn table(rows: &[Value]) -> String {
             let _ = writeln!(out, "| {operation} | {system} | {} |", figures.join(" | "));
         }
     }
+    out + &crowd_table(rows)
+}
+
+/// The puts beside the crowd, a line a run.
+fn crowd_table(rows: &[Value]) -> String {
+    let mut out = String::from(
+        "\n| system | watches, stalled | put p99 alone, beside them, ms | memory before, with watches, after, MiB | takers, stalled ones had all after, s |\n|---|---|---|---|---|\n",
+    );
+    for row in rows.iter().filter(|row| row["operation"] == CROWD) {
+        let number = |field: &str| row[field].as_f64().unwrap_or(f64::NAN);
+        let mib = |field: &str| round(number(field) / 1024.0);
+        let _ = writeln!(
+            out,
+            "| {} | {}, {} | {}, {} | {}, {}, {} | {}, {} |",
+            row["system"].as_str().unwrap_or("-"),
+            row["watches"],
+            row["stalled"],
+            round(number("alone_p99_ms")),
+            round(number("beside_p99_ms")),
+            mib("memory_before_kib"),
+            mib("memory_with_watches_kib"),
+            mib("memory_after_puts_kib"),
+            round(number("last_taker_had_all_after_s")),
+            round(number("stalled_had_all_after_s")),
+        );
+    }
     out
 }
 
@@ -212,5 +264,16 @@ mod tests {
         assert_eq!((figures.rate, figures.operations), (5000.5, 10_000));
         assert!((figures.p50_ms - 1.2).abs() < 1e-9 && (figures.p99_ms - 15.0).abs() < 1e-9);
         assert!(told("nothing").is_none());
+    }
+
+    #[test]
+    fn the_crowd_has_a_table_of_its_own() {
+        let crowd = json!({
+            "system": "hive", "operation": CROWD, "watches": 10_000, "stalled": 5_000, "alone_p99_ms": 10.0, "beside_p99_ms": 20.5,
+            "memory_before_kib": 1024, "memory_with_watches_kib": 2048, "memory_after_puts_kib": 4096,
+            "last_taker_had_all_after_s": 0.0, "stalled_had_all_after_s": 1.5,
+        });
+        let text = table(&[crowd]);
+        assert!(text.ends_with("| hive | 10000, 5000 | 10, 20.5 | 1, 2, 4 | 0, 1.5 |\n"), "{text}");
     }
 }
