@@ -76,6 +76,7 @@ fn plan(seed: u64) -> Plan {
         shared_chassis: 0,
         access: false,
         histories: 0,
+        both_doors: false,
     };
     let tuning =
         SimTuning { segment_bytes: 8 << 20, segments_soft_max: 64, turn_events_max: 256, ..SimTuning::default() };
