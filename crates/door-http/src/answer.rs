@@ -6,11 +6,12 @@
 
 use crate::error::{status_of, write_failure};
 use crate::json::{boolean, field, list, optional, write_base64, write_bytes_field, write_number, write_text};
+use crate::position::write_at;
 use base_types::action::{
     Action, ActionResult, Answer, ClusterInfo, DecommissionInfo, KeyspaceInfo, Level, MemberInfo, NodeInfo,
     Partitioning, RecoveryInfo, RedisReply, Response, StatusInfo, UpgradeInfo, VerificationInfo,
 };
-use base_types::{ClusterName, NodeId, OrderedAt, Survivor};
+use base_types::{NodeId, Survivor};
 use bytes::Bytes;
 
 /// What an answer needs beside its value: the envelope, `at` and the level.
@@ -73,29 +74,6 @@ fn write_answer(action: &str, answer: &Answer, out: &mut Vec<u8>) {
         out.extend_from_slice(b",\"level\":\"");
         out.extend_from_slice(name.as_bytes());
         out.push(b'"');
-    }
-    out.push(b'}');
-}
-
-/// Writes `,"at":{…}`: the cluster by name and by the id it has in this life.
-pub(crate) fn write_at(at: &OrderedAt, cluster: Option<&ClusterName>, out: &mut Vec<u8>) {
-    out.extend_from_slice(b",\"at\":{\"cluster\":");
-    match cluster {
-        Some(name) => write_text(name.as_str(), out),
-        None => write_number(at.cluster.0, out),
-    }
-    out.extend_from_slice(b",\"id\":");
-    write_number(at.cluster.0, out);
-    out.extend_from_slice(b",\"generation\":");
-    write_number(at.generation.0, out);
-    out.extend_from_slice(b",\"term\":");
-    write_number(at.term.0, out);
-    out.extend_from_slice(b",\"index\":");
-    write_number(at.index.0, out);
-    // A read stands behind every write of its index: it has no place among them.
-    if at.position != u32::MAX {
-        out.extend_from_slice(b",\"position\":");
-        write_number(at.position, out);
     }
     out.push(b'}');
 }

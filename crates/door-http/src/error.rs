@@ -71,7 +71,7 @@ pub(crate) fn write_failure(failure: &Failure, out: &mut Vec<u8>) {
     }
     out.push(b'}');
     if let Some(at) = &failure.at {
-        crate::answer::write_at(at, failure.cluster.as_deref(), out);
+        crate::position::write_at(at, failure.cluster.as_deref(), out);
     }
     out.push(b'}');
 }

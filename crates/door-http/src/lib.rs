@@ -15,6 +15,7 @@ mod fields;
 mod json;
 mod keys;
 mod plain;
+mod position;
 mod request;
 mod s3;
 mod versioned;

@@ -6,8 +6,8 @@ use base_types::action::{
     DecommissionInfo, Failure, MemberVerified, ReshardInfo, UpgradeInfo, UpgradeNode, VerificationInfo,
 };
 use base_types::{
-    ClusterId, ClusterName, DiskId, ErrorCode, FormatLevel, Generation, LogIndex, NodeId, PartitionId, ReadConsistency,
-    Refusal, ReplicaId, Term, WriteConsistency,
+    ClusterId, ClusterName, DiskId, ErrorCode, FormatLevel, Generation, LogIndex, NodeId, OrderedAt, PartitionId,
+    ReadConsistency, Refusal, ReplicaId, Term, WriteConsistency,
 };
 use std::sync::Arc;
 
