@@ -4,9 +4,9 @@
 //! Held by: `the_damage_stays`, `a_flipped_key_is_never_absence`.
 //! Not here: what a fence proves (base-engine), making environments (`open.rs`).
 
+use crate::environment::Environment;
 use crate::failure::lmdb_failure;
 use crate::format;
-use crate::open::Environment;
 use crate::View;
 use base_engine::fences::{self, Fence, FencedView, PairVisit, Plan, Roll};
 use base_engine::{Direction, EngineError, KeyRange};

@@ -20,6 +20,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod directory;
+mod environment;
 mod failure;
 mod fenced;
 mod format;
@@ -39,9 +40,9 @@ use base_engine::{
 };
 use base_types::{LogIndex, SpaceId};
 use bytes::Bytes;
+use environment::Environment;
 use failure::lmdb_failure;
 use heed::{AnyTls, RoTxn};
-use open::Environment;
 use readers::{Readers, SnapshotSlot};
 use std::cell::Cell;
 use std::marker::PhantomData;

@@ -12,6 +12,7 @@
 //! Not here: reading the file's head (`directory.rs`), reads and writes.
 
 use crate::directory::{self, Found, DATA_FILE, LOCK_FILE};
+use crate::environment::Environment;
 use crate::failure::{lmdb_failure, path_failure};
 use crate::fenced;
 use crate::format::{self, DATABASES_MAX, FORMAT_VERSION, IDENTITY_KEY, META_DATABASE, SPACES_DATABASE, VERSION_KEY};
@@ -22,31 +23,6 @@ use base_engine::EngineError;
 use heed::types::Bytes as RawBytes;
 use heed::{AnyTls, CommitOrAbort, Env, EnvFlags, EnvOpenOptions, RoTxn, WithoutTls};
 use std::path::Path;
-
-/// One of the databases.
-pub type Database = heed::Database<'static, RawBytes, RawBytes>;
-
-/// An open environment.
-#[derive(Clone)]
-pub struct Environment {
-    pub env: Env<WithoutTls>,
-    pub spaces: Database,
-    pub meta: Database,
-    pub fences: Database,
-}
-
-impl Environment {
-    /// Bytes of the pages that hold something; LMDB keeps the counts, so this is cheap.
-    pub fn bytes_in_use(&self, reader: &RoTxn<'_, AnyTls>) -> Result<u64, EngineError> {
-        let mut bytes = 0;
-        for database in [&self.spaces, &self.meta, &self.fences] {
-            let stat = database.stat(reader).map_err(|error| lmdb_failure("measuring", error))?;
-            let pages = stat.branch_pages + stat.leaf_pages + stat.overflow_pages;
-            bytes += pages as u64 * u64::from(stat.page_size);
-        }
-        Ok(bytes)
-    }
-}
 
 /// Readers at once: snapshots, and visits within visits.
 const READERS_MAX: u32 = 1024;

@@ -3,9 +3,9 @@
 //! By design: reads only; memory is bounded by one pair.
 //! Not here: mending. A damaged engine is rebuilt from a peer.
 
+use crate::environment::Environment;
 use crate::failure::lmdb_failure;
 use crate::format;
-use crate::open::Environment;
 use crate::View;
 use base_engine::fences::{self, FencedView};
 use base_engine::{Direction, EngineError, KeyRange};

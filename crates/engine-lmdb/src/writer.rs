@@ -20,10 +20,10 @@
 //! Held by: `a_batch_beyond_the_map_leaves_nothing`.
 //! Not here: how readers learn of it (`readers.rs`).
 
+use crate::environment::Environment;
 use crate::failure::lmdb_failure;
 use crate::fenced;
 use crate::format::{self, SEAL_BYTES};
-use crate::open::Environment;
 use crate::View;
 use base_engine::fences::{self, FencedView, KeyChange};
 use base_engine::{BatchOperation, EngineError, WriteBatch};
