@@ -19,6 +19,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+pub use crate::data::LANES_MAX;
+pub use crate::engines::section::{EngineSection, LmdbSection, ObjectSection};
 pub use check::check;
 pub use oidc::{OidcSection, Place};
 pub use s3::Proxies;
@@ -29,8 +31,6 @@ pub use topology::TopologyShard;
 pub const CONFIG_BYTES_MAX: u64 = 1 << 20;
 /// The most members a level-zero cluster may be configured with.
 pub const MEMBERS_MAX: usize = 9;
-/// The most lanes a data directory may be made with.
-pub const LANES_MAX: u16 = 256;
 
 /// Keys of 0.1 and what they are called now: an old one refuses the start and names the new one.
 const RENAMED: &[(&str, &str)] = &[
@@ -234,42 +234,6 @@ pub struct CertificatesSection {
     pub key: PathBuf,
 }
 
-/// Engines.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct EngineSection {
-    /// Where a rule names none: one of `crate::engines::NAMES`.
-    pub default: String,
-    /// Memory of one lane's engine for what it read; lmdb uses the system's instead.
-    pub cache_bytes: u64,
-    /// The most bytes one lane's redb or sqlite may grow to; zero: as many as the disk has.
-    pub file_bytes_max: u64,
-    /// What rocksdb keeps beside every key, besides checksums: names of `crate::engines::check_providers`.
-    pub metahive_providers: Vec<String>,
-    pub lmdb: LmdbSection,
-    pub object: ObjectSection,
-}
-
-/// Replicas whose disk is an object store.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ObjectSection {
-    /// `s3://bucket/prefix` or `file:///directory`; below the data directory where empty.
-    pub url: String,
-    /// What is applied is there after this long, if the store keeps up.
-    pub lag_ms: u64,
-    /// Of the store: endpoint, region, keys. What is missing is taken from the environment.
-    pub options: BTreeMap<String, String>,
-}
-
-/// LMDB.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct LmdbSection {
-    /// The most bytes one lane's environment may grow to (the file is sparse).
-    pub map_bytes_max: u64,
-}
-
 /// Who is asked who they are.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -351,38 +315,6 @@ pub struct TuningSection {
     /// A split by keys waits while so much of the leader's machine's CPU time is in use, until the shard has four times
     /// the keys; zero: it never waits.
     pub s3_split_cpu_max_percent: u32,
-}
-
-impl Default for EngineSection {
-    fn default() -> Self {
-        EngineSection {
-            default: "lmdb".into(),
-            cache_bytes: 64 << 20,
-            file_bytes_max: 0,
-            metahive_providers: Vec::new(),
-            lmdb: LmdbSection::default(),
-            object: ObjectSection::default(),
-        }
-    }
-}
-
-impl EngineSection {
-    /// Whether replicas here are to be found again without this node.
-    fn outlives_the_node(&self) -> bool {
-        self.default == "object" || !self.object.url.is_empty()
-    }
-}
-
-impl Default for ObjectSection {
-    fn default() -> Self {
-        ObjectSection { url: String::new(), lag_ms: 1_000, options: BTreeMap::new() }
-    }
-}
-
-impl Default for LmdbSection {
-    fn default() -> Self {
-        LmdbSection { map_bytes_max: 64 << 30 }
-    }
 }
 
 impl Default for LimitsSection {

@@ -37,6 +37,8 @@ use std::sync::Mutex;
 /// other replies (docs/formats/s3-rows.md); before 3, nodes had no format level. What changes from now on has a format level
 /// of its own (decision 0070), and this number stays.
 pub const FORMAT: u32 = 3;
+/// The most lanes a data directory may be made with.
+pub const LANES_MAX: u16 = 256;
 /// What the process that has the directory open holds.
 const LOCK: &str = "hive-node.lock";
 /// A longer marker is none.
@@ -294,7 +296,7 @@ impl Origin {
             format: word("format").map_or(Some(1), |format| format.parse().ok())?,
             incarnation: word("incarnation").map_or(Some(0), |life| life.parse().ok())?,
         };
-        (origin.lane < origin.lanes && origin.lanes <= crate::config::LANES_MAX).then_some(origin)
+        (origin.lane < origin.lanes && origin.lanes <= LANES_MAX).then_some(origin)
     }
 }
 
@@ -333,7 +335,7 @@ fn read_marker(path: &Path) -> Result<Option<Marker>, DataError> {
         _ => {}
     }
     let marker: Marker = serde_json::from_slice(&text).map_err(damaged)?;
-    if marker.lanes == 0 || marker.lanes > crate::config::LANES_MAX || marker.disk == 0 {
+    if marker.lanes == 0 || marker.lanes > LANES_MAX || marker.disk == 0 {
         return Err(DataError::Damaged { path: name, reason: "lanes or disk is out of range".into() });
     }
     let logs = marker.logs.as_ref().map_or(0, Vec::len);

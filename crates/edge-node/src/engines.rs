@@ -9,14 +9,15 @@
 //! Held by: `a_foreign_directory_stops_the_start_with_its_name`, `a_damaged_engine_is_set_aside_and_made_anew`.
 //! Not here: what an engine is (base-engine), which one a replica gets (core-node).
 
-use crate::config::EngineSection;
 use base_engine::Engine;
 use lazy::{Lazy, Open};
+use section::EngineSection;
 use std::path::Path;
 use std::sync::Arc;
 
 pub mod aside;
 mod lazy;
+pub mod section;
 pub mod sizes;
 
 /// The names, as rules, keyspaces and node.toml write them.

@@ -8,6 +8,7 @@ use crate::clients::Room;
 use crate::lane::latency::{Latency, BOUNDS_US};
 use crate::lane::LaneReport;
 use crate::machine::{Metric, Value};
+use crate::monitor::{process_usage, ProcessUsage};
 use crate::tls::CertificateState;
 use base_types::action::{NodeInfo, StatusInfo};
 use core_node::BlockedHistogram;
@@ -40,20 +41,13 @@ pub fn text(
         certificates,
         directory_age,
         etcd: etcd.map(|etcd| (etcd.counts(), etcd.refused())),
-        process: crate::monitor::process_usage(),
+        process: process_usage(),
         health,
     }));
     let mut out = String::new();
     // Writing to a string cannot fail.
     let _ = prometheus_client::encoding::text::encode(&mut out, &registry);
     out
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct ProcessUsage {
-    pub cpu_seconds: f64,
-    pub resident_bytes: u64,
-    pub open_files: u64,
 }
 
 /// What the node answered for this page.

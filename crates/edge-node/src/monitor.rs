@@ -6,7 +6,6 @@
 
 use crate::engines::sizes::EngineSizes;
 use crate::mailbox::Sender;
-use crate::metrics::ProcessUsage;
 use crate::tls::Certificates;
 use core_node::api::Event;
 use std::ffi::CString;
@@ -22,6 +21,14 @@ const EVERY: Duration = Duration::from_secs(1);
 const CERTIFICATES_EVERY: u64 = 5;
 /// Engines are measured every so many looks.
 const SIZES_EVERY: u64 = 10;
+
+/// What this process uses of its machine.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ProcessUsage {
+    pub cpu_seconds: f64,
+    pub resident_bytes: u64,
+    pub open_files: u64,
+}
 
 /// What the thread watches and who hears of it.
 pub struct Monitor {

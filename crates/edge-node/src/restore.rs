@@ -13,8 +13,8 @@
 //! of it (decision 0036).
 //! Not here: what keeps the place up to date (core-cluster flushes into it).
 
-use crate::config::EngineSection;
 use crate::data::{write_out, DataDirectory, Origin, FORMAT};
+use crate::engines::section::EngineSection;
 use base_engine::{export, Engine, WriteBatch};
 use base_types::{ClusterId, DiskId, LaneId, LogIndex, NodeId, SpaceId};
 use core_cluster::restore::{Found, Home, RestoredReplica};
