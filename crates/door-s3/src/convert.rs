@@ -2,6 +2,7 @@
 
 use crate::access::acl;
 use crate::error::{because, code, to_s3};
+use crate::times::millis;
 use base_types::s3::{
     Acl, ChecksumAlgorithm, ChecksumType, Checksums, Grant, Grantee, ObjectHeaders, Owner, Permission, ReadConditions,
     Retention, RetentionMode, S3ErrorCode, Tag,
@@ -9,12 +10,6 @@ use base_types::s3::{
 use s3s::dto;
 use s3s::S3Result;
 use std::time::{Duration, UNIX_EPOCH};
-
-/// Milliseconds since 1970.
-pub fn millis(time: &dto::Timestamp) -> u64 {
-    let time = time::OffsetDateTime::from(time.clone());
-    u64::try_from(time.unix_timestamp_nanos() / 1_000_000).unwrap_or(0)
-}
 
 /// From milliseconds since 1970.
 pub fn timestamp(millis: u64) -> dto::Timestamp {

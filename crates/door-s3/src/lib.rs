@@ -27,6 +27,7 @@ pub mod sts;
 pub mod sweep;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod times;
 mod upload;
 pub mod validate;
 

@@ -348,7 +348,7 @@ fn seconds(text: &str) -> Option<f64> {
         return Some(number);
     }
     let time = s3s::dto::Timestamp::parse(s3s::dto::TimestampFormat::DateTime, text).ok()?;
-    Some(crate::convert::millis(&time) as f64 / 1000.0)
+    Some(crate::times::millis(&time) as f64 / 1000.0)
 }
 
 fn network(text: &str) -> Option<(IpAddr, u32)> {

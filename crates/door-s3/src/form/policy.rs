@@ -107,7 +107,7 @@ pub(crate) fn signing_time(date: &str) -> Option<u64> {
     let text =
         format!("{}-{}-{}{}:{}:{}", &day[..4], &day[4..6], &day[6..], time.get(..3)?, time.get(3..5)?, time.get(5..)?);
     let time = Timestamp::parse(TimestampFormat::DateTime, &text).ok()?;
-    Some(crate::convert::millis(&time))
+    Some(crate::times::millis(&time))
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
@@ -125,7 +125,7 @@ pub(super) fn judge(
 ) -> Result<RangeInclusive<u64>, Refusal> {
     let wrong = |why: String| S3ErrorCode::InvalidPolicyDocument.because(format!("Invalid Policy: {why}"));
     let policy = PostPolicy::from_base64(text).map_err(|error| wrong(error.to_string()))?;
-    if crate::convert::millis(&policy.expiration) <= now_ms {
+    if crate::times::millis(&policy.expiration) <= now_ms {
         return Err(denied("Invalid according to Policy: Policy expired."));
     }
     if fields.get("bucket").is_some_and(|named| named != bucket) {

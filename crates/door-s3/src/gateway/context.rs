@@ -129,7 +129,7 @@ fn set_lock_headers(request: &Head<'_>, now: u64, context: &mut Context) {
         context.set(RETENTION[2], until);
         let time = s3s::dto::Timestamp::parse(s3s::dto::TimestampFormat::DateTime, until);
         if let Ok(time) = time {
-            set_days_left(convert::millis(&time), now, context);
+            set_days_left(crate::times::millis(&time), now, context);
         }
     }
 }

@@ -222,7 +222,7 @@ impl Gateway {
             bucket: input.bucket,
             key: input.key,
             upload_id: input.upload_id,
-            if_match_initiated_time_ms: input.if_match_initiated_time.as_ref().map(convert::millis),
+            if_match_initiated_time_ms: input.if_match_initiated_time.as_ref().map(crate::times::millis),
         };
         self.tell_of(&bucket, call).await?;
         let mut response = S3Response::new(dto::AbortMultipartUploadOutput::default());

@@ -324,7 +324,7 @@ impl Gateway {
             conditions: WriteConditions {
                 if_match: input.if_match.as_ref().map(convert::condition),
                 if_none_match: None,
-                if_match_last_modified_ms: input.if_match_last_modified_time.as_ref().map(convert::millis),
+                if_match_last_modified_ms: input.if_match_last_modified_time.as_ref().map(crate::times::millis),
                 if_match_size: input.if_match_size.and_then(|size| u64::try_from(size).ok()),
             },
         };
@@ -425,7 +425,7 @@ fn to_delete(object: dto::ObjectIdentifier) -> ObjectToDelete {
         conditions: WriteConditions {
             if_match: object.e_tag.map(|etag| etag.value().to_owned()),
             if_none_match: None,
-            if_match_last_modified_ms: object.last_modified_time.as_ref().map(convert::millis),
+            if_match_last_modified_ms: object.last_modified_time.as_ref().map(crate::times::millis),
             if_match_size: object.size.and_then(|size| u64::try_from(size).ok()),
         },
     }

@@ -426,7 +426,7 @@ fn rule_of(rule: dto::LifecycleRule) -> S3Result<LifecycleRule> {
         filter,
         expiration: rule.expiration.map(|expiration| Expiration {
             days: expiration.days.map(|number| days(Some(number))),
-            date_ms: expiration.date.as_ref().map(convert::millis),
+            date_ms: expiration.date.as_ref().map(crate::times::millis),
             expired_object_delete_marker: expiration.expired_object_delete_marker,
         }),
         noncurrent_version_expiration: rule.noncurrent_version_expiration.map(|noncurrent| NoncurrentExpiration {
