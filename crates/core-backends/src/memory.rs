@@ -1,4 +1,4 @@
-//! Request ids that go along when a part of a cluster's keys moves to another cluster.
+//! Remembered request ids (deduplication) that move with a part of a cluster's keys to another cluster.
 //!
 //! Which ids were applied is the cluster's own memory (core-cluster): no backend sees it, and the cluster does not know
 //! what a command means. Here are the words in which each learns of the other: the part of the keys that a command is

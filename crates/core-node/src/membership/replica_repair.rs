@@ -10,7 +10,8 @@
 //!
 //! Always: a node makes a replica only on the disk the order names; a leader orders only what its
 //! cluster's members say; a replica is removed only on the word of its leader or of `reference`.
-//! Not here: the change of members itself (core-cluster), level 0 formation (formation.rs).
+//! Not here: members whose node is gone for good (rebalance.rs), the change of members itself (core-cluster), level 0
+//! formation (formation.rs).
 
 use crate::context::level_zero::is_level_zero;
 use crate::context::{CoreContext, Turn};

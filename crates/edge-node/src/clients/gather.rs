@@ -4,7 +4,7 @@
 //!   hyper: poll ─▶ frame, frame, … ─▶ Gather (≤ GATHER_BYTES_MAX) ─end of the poll─▶ one write
 //! ```
 //! h2 flushes after each frame of some hundred bytes, so an answer alone would cost two writes, and ten answers twenty.
-//! Always: nothing is given to a stream out of order; what waits is bounded, and a full buffer makes hyper wait; whoever polls the
+//! Always: nothing is given to a stream out of order; what waits is bounded, and a full buffer makes hyper wait; the task that polls the
 //! connection does it by [`drive`], which writes at the end of each poll; an end of the stream comes after all bytes (tests below).
 //! Not here: patience with slow clients (`stream.rs`, under this).
 

@@ -1,6 +1,6 @@
 //! What the engines of a node take on its disk, and how much of that they use: of all lanes and clusters together.
 //!
-//! Always: it is measured by one thread, now and then; who asks is given the last numbers. It keeps no engine open.
+//! By design: one thread measures now and then; who asks is given the last numbers. It keeps no engine open.
 //! Not here: the logs of the lanes, free space of the disk (monitor.rs).
 
 use base_engine::Engine;

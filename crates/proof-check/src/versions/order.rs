@@ -7,7 +7,7 @@
 //! Commits have the order of their stamps, so only calls without a stamp are free. The least stamp that fits is the best choice for all
 //! that follow. So a violation is found if and only if no choice explains what was answered.
 //!
-//! Always: a call that can lie beyond what was seen counts as explained.
+//! By design: a call that can lie beyond what was seen counts as explained.
 
 use super::plain::{Place, Plain};
 use super::{stamp_of, violation, Book, Call, Seen};
