@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Store ─ Changes, all keys, in order ─▶ follower ─▶ board: ring of recent changes ─ by key or range ─▶ queues ─▶ streams ─▶ clients
-//!   Store ◀─────────── a watcher's own span, from its own position ─────────── watchers that are behind
+//!   Store ◀── a watcher's own span, from its own position; pages of all keys where many are late ── watchers that are behind
 //! ```
 //! Always: a watcher gets each change that it wants once, in order, and all of one revision in one message (or in its fragments).
 //! One that does not take is taken off the fan-out and costs its position until it takes again; it holds up nobody.
@@ -18,6 +18,7 @@ mod mailbox;
 mod pages;
 mod revision;
 mod service;
+mod shared;
 mod single;
 mod spans;
 mod stream;

@@ -67,7 +67,8 @@ pub async fn run(options: &Options, say: fn(&str)) -> Result<Measured, BenchErro
     let Some(program) = etcd::find() else { return Err(BenchError::Usage(etcd::MISSING.into())) };
     let tools = program.parent().map(PathBuf::from).unwrap_or_default();
     if !["benchmark", "etcdctl", CROWD].iter().all(|tool| tools.join(tool).is_file()) {
-        let message = "benchmark, etcdctl and crowd are not beside etcd; build all four with `scripts/etcd.sh DIRECTORY`";
+        let message =
+            "benchmark, etcdctl and crowd are not beside etcd; build all four with `scripts/etcd.sh DIRECTORY`";
         return Err(BenchError::Usage(message.into()));
     }
     let mut rows: Vec<Value> = Vec::new();
@@ -121,9 +122,14 @@ impl System<'_> {
 
     /// Puts without watches, and beside 10,000 of which half are stalled.
     fn crowd(&self, rows: &mut Vec<Value>) -> Result<(), BenchError> {
-        (self.say)(&format!("etcd-door {}: puts beside {} watches, half of them stalled", self.name, WATCH_STREAMS * WATCHES_A_STREAM));
+        (self.say)(&format!(
+            "etcd-door {}: puts beside {} watches, half of them stalled",
+            self.name,
+            WATCH_STREAMS * WATCHES_A_STREAM
+        ));
         let watches = (WATCH_STREAMS * WATCHES_A_STREAM).to_string();
-        let (streams, puts, rate) = (CROWD_STREAMS.to_string(), CROWD_PUTS.to_string(), CROWD_PUTS_A_SECOND.to_string());
+        let (streams, puts, rate) =
+            (CROWD_STREAMS.to_string(), CROWD_PUTS.to_string(), CROWD_PUTS_A_SECOND.to_string());
         let pids = self.pids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         let mut command = Command::new(self.tools.join(CROWD));
         command.args(["-watches", &watches, "-streams", &streams, "-puts", &puts, "-rate", &rate, "-pids", &pids]);

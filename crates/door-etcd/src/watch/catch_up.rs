@@ -1,4 +1,5 @@
-//! How a watcher that is behind gets what it misses: from the hub's recent changes, or by reads of its own span.
+//! How a watcher that is behind gets what it misses: from the hub's recent changes, by reads of its own span, or, where many are
+//! late, by reads that they share (`shared.rs`).
 //!
 //! Always: the board decides each step, so the watcher is joined exactly where its reads end; a batch has whole revisions only; reads
 //! of all watchers of the node take turns ([`super::CATCH_UPS_MAX`]).
@@ -9,10 +10,12 @@ use super::follower::{backoff, changes, Page};
 use super::hub::Hub;
 use super::pages::{Pages, Whole};
 use super::revision::{pick, Batch, Pick, Revision, Wanted};
+use super::shared::Found;
 use super::spans::WatcherId;
 use super::BATCH_BYTES;
-use base_types::versioned::PAGE_ROWS_MAX;
+use base_types::versioned::{Span, PAGE_ROWS_MAX};
 use base_types::{ErrorCode, ErrorKind, ReadConsistency, Refusal};
+use bytes::Bytes;
 use std::sync::Arc;
 
 /// Changes of the first page of a catch-up. Later pages have as many as fill a batch.
@@ -33,8 +36,8 @@ pub(super) async fn catch_up(hub: Arc<Hub>, id: WatcherId) -> Caught {
         let (wanted, revisions, up_to) = match hub.step(id) {
             Step::Done => return Caught::Done,
             Step::Ring { wanted, revisions, up_to } => (wanted, revisions, up_to),
-            Step::Store { wanted, from } => match read(&hub, &wanted, from).await {
-                Ok(whole) => (wanted, whole.revisions.into_iter().map(Arc::new).collect(), whole.up_to),
+            Step::Store { wanted, from } => match from_store(&hub, &wanted, from).await {
+                Ok((revisions, up_to)) => (wanted, revisions, up_to),
                 Err(ended) => {
                     hub.end(id, ended);
                     return Caught::Done;
@@ -62,6 +65,27 @@ fn batch_of(wanted: &Wanted, revisions: &[Arc<Revision>], up_to: u64) -> Batch {
     }
     batch.up_to = up_to;
     batch
+}
+
+/// What comes after a stamp: read for this watcher alone, or for all that are late.
+async fn from_store(hub: &Hub, wanted: &Wanted, from: u64) -> Result<Found, Ended> {
+    let reader = hub.shared.reader();
+    if !reader.crowded {
+        let whole = read(hub, wanted, from).await?;
+        return Ok((whole.revisions.into_iter().map(Arc::new).collect(), whole.up_to));
+    }
+    if let Some(found) = hub.shared.find(from, wanted.before) {
+        return Ok(found);
+    }
+    let _turn = hub.shared.turn.lock().await;
+    // While it waited another may have read it.
+    if let Some(found) = hub.shared.find(from, wanted.before) {
+        return Ok(found);
+    }
+    let before = wanted.before || hub.wants_before();
+    let all = Wanted { span: Span::From { start: Bytes::new() }, puts: true, deletes: true, before };
+    let whole = read(hub, &all, from).await?;
+    Ok(hub.shared.keep(whole, before))
 }
 
 /// Changes after a stamp: as many as make a batch, and at least one whole revision or progress.

@@ -12,6 +12,7 @@ use super::follower;
 use super::mailbox::Mailbox;
 use super::pages::{Pages, Whole};
 use super::revision::Wanted;
+use super::shared::SharedReads;
 use super::spans::WatcherId;
 use super::{Settings, CATCH_UPS_MAX};
 use crate::door::Door;
@@ -44,6 +45,8 @@ pub(crate) struct Hub {
     next_now: Mutex<Option<Now>>,
     /// One such read is under way at a time; meanwhile others gather for the next.
     now_turn: Semaphore,
+    /// Reads that watchers share where many catch up.
+    pub(super) shared: SharedReads,
 }
 
 /// A strong read of the namespace's state that several wait for; `None`: its task ended early, with the node.
@@ -66,7 +69,7 @@ pub struct Figures {
     pub behind: usize,
     /// Revisions that wait in watchers' queues.
     pub queued: usize,
-    /// Bytes of recent changes, and of references to them.
+    /// Bytes of recent changes, of references to them, and of pages that late watchers share.
     pub recent_bytes: usize,
     /// How often a watcher fell behind.
     pub stalls: u64,
@@ -78,9 +81,9 @@ impl Hub {
         let node = Session { caller: Caller::Node, namespace: namespace.to_string() };
         let state = Mutex::new(State { board, place: Place::default(), follower: None });
         let (position, leader) = (watch::Sender::new(0), watch::Sender::new(true));
-        let before_wanted = Notify::new();
+        let (before_wanted, shared) = (Notify::new(), SharedReads::default());
         let (next_now, now_turn) = (Mutex::default(), Semaphore::new(1));
-        Hub { door, node, settings, state, position, leader, before_wanted, catch_ups, next_now, now_turn }
+        Hub { door, node, settings, state, position, leader, before_wanted, catch_ups, shared, next_now, now_turn }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -283,7 +286,7 @@ impl Hubs {
                 watchers: sum.watchers + state.board.watchers(),
                 behind: sum.behind + behind,
                 queued: sum.queued + queued,
-                recent_bytes: sum.recent_bytes + recent_bytes,
+                recent_bytes: sum.recent_bytes + recent_bytes + hub.shared.bytes(),
                 stalls: sum.stalls + stalls,
             }
         })

@@ -149,3 +149,38 @@ async fn follower_ends_with_the_last_watcher_and_begins_again() {
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     assert_eq!(bed.hubs.figures(), crate::watch::Figures::default(), "a client that is gone leaves nothing");
 }
+
+/// Clients that watch a key each from the beginning, all at once; what each is sent, and the reads of the store that it took.
+async fn late(bed: &Bed, count: usize, keys: usize) -> (Vec<Vec<i64>>, u64) {
+    let before = bed.store.caught_up.load(Relaxed);
+    let mut clients: Vec<_> = (0..count).map(|_| bed.client()).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.create(WatchCreateRequest { start_revision: 2, ..on(&format!("k{:02}", number % keys)) });
+    }
+    let all = clients.iter_mut().map(|client| async move {
+        assert!(client.next().await.created);
+        revisions(client).await
+    });
+    let found = futures::future::join_all(all).await;
+    (found, bed.store.caught_up.load(Relaxed) - before)
+}
+
+#[tokio::test(start_paused = true)]
+async fn thousands_that_are_late_share_their_reads() {
+    const KEYS: usize = 40;
+    const PUTS: usize = 4_000;
+    let bed = Bed::new();
+    for at in 0..PUTS {
+        bed.put(&format!("k{:02}", at % KEYS), "1").await;
+    }
+    let (few, alone) = late(&bed, 10, KEYS).await;
+    let (many, shared) = late(&bed, 1_000, KEYS).await;
+    for (number, got) in few.iter().enumerate().chain(many.iter().enumerate()) {
+        let wanted = (number % KEYS..PUTS).step_by(KEYS).map(|at| at as i64 + 2);
+        assert!(got.iter().copied().eq(wanted), "watch {number}: {got:?}");
+    }
+    assert!(alone >= 20, "each reads more than once: {alone}");
+    assert!(shared < 4 * alone + 100, "1,000 took {shared} reads, 10 took {alone}");
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    assert_eq!(bed.hubs.figures(), crate::watch::Figures::default(), "and nothing is kept");
+}
