@@ -19,7 +19,7 @@ async fn calls_are_counted_by_code() {
     let range = counts(&bed, RANGE);
     assert_eq!((range.codes[0], range.codes[3], range.open), (1, 1, 0));
     assert_eq!(range.buckets.iter().sum::<u64>(), 2);
-    assert_eq!(bed.service.metrics().counts().len(), 49);
+    assert_eq!(bed.service.metrics().counts().len(), 51);
 }
 
 #[tokio::test]
