@@ -163,15 +163,8 @@ fn a_quiet_cluster_ends_leases(run: &mut Run, place: usize, name: &ClusterName) 
     }
     let grant = VersionedCall::Change(Command::LeaseGrant { lease: AUDIT_LEASE, ttl_ms: QUIET_TTL_US / 1_000 });
     noted(run, place, name, grant);
-    // After a change of leaders it may live for its whole time again (decision 0090), and messages that come late wake members.
-    for _ in 0..LEADERS_OF_A_QUIET_CLUSTER_MAX {
-        let term = term_of(run, name);
-        let until = run.world.now + QUIET_TTL_US * 105 / 100 + TOLD_US;
-        run.pump(until, |_| false);
-        if term_of(run, name) == term {
-            break;
-        }
-    }
+    let until = run.world.now + QUIET_TTL_US * 105 / 100 + TOLD_US;
+    pump_under_one_leader(run, name, until, QUIET_TTL_US);
     let ask = VersionedCall::Ask(Query::Describe);
     // Members are asked for what they have applied, which wakes none of them. One may lag.
     for _ in 0..run.world.nodes.len() {
@@ -186,6 +179,19 @@ fn a_quiet_cluster_ends_leases(run: &mut Run, place: usize, name: &ClusterName) 
             "liveness",
             format!("{name} was asked nothing, and {seconds} s after its end a lease is still there"),
         );
+    }
+}
+
+/// Waits until a lease must have ended. After a change of leaders it may live for its whole time again (decision 0090), and messages
+/// that come late wake members of a quiet cluster, which then campaign.
+fn pump_under_one_leader(run: &mut Run, name: &ClusterName, mut until: u64, ttl_us: u64) {
+    for _ in 0..LEADERS_OF_A_QUIET_CLUSTER_MAX {
+        let term = term_of(run, name);
+        run.pump(until, |_| false);
+        if term_of(run, name) == term {
+            return;
+        }
+        until = run.world.now + ttl_us * 105 / 100 + TOLD_US;
     }
 }
 
@@ -228,7 +234,7 @@ fn a_new_leader_gives_time(run: &mut Run, place: usize, name: &ClusterName) {
     run.pump(granted + MOVED_TTL_US * 105 / 100 + 1_000_000, |_| false);
     let ask = VersionedCall::Ask(Query::Describe);
     for (until, leases) in [(run.world.now, 1), (moved + MOVED_TTL_US * 105 / 100 + TOLD_US, 0)] {
-        run.pump(until, |_| false);
+        pump_under_one_leader(run, name, until, MOVED_TTL_US);
         match tell(run, name, &ask, SERVE_US) {
             Ok(Reply::Info { info }) if info.leases == leases => {}
             other if run.world.violations.is_empty() => {
