@@ -180,7 +180,8 @@ async fn thousands_that_are_late_share_their_reads() {
         assert!(got.iter().copied().eq(wanted), "watch {number}: {got:?}");
     }
     assert!(alone >= 20, "each reads more than once: {alone}");
-    assert!(shared < 4 * alone + 100, "1,000 took {shared} reads, 10 took {alone}");
+    // Each for itself would take 2,000. Some read alone, where few happen to read at the same time.
+    assert!(shared < 500, "1,000 took {shared} reads, 10 took {alone}");
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     assert_eq!(bed.hubs.figures(), crate::watch::Figures::default(), "and nothing is kept");
 }
