@@ -85,7 +85,7 @@ pub enum Reply {
     /// Up to `limit` changes. While there are `more`, ask for those after `version`. `level`: the world's.
     Nodes { records: Vec<NodeRecord>, forgotten: Vec<NodeId>, version: u64, more: bool, level: FormatLevel },
     /// A node, if it is known.
-    Node { record: Option<NodeRecord> },
+    Node { record: Option<Box<NodeRecord>> },
     /// Nodes, by id.
     Draining { nodes: Vec<NodeId> },
 }
@@ -159,7 +159,7 @@ pub fn query(_cluster_time_ms: u64, space: &dyn SpaceRead, query: &Bytes) -> Res
             run_replacement(space, &rule, &members, lost, spread)?
         }
         Ok(Query::NodesSince { version, limit }) => Ok(nodes_since(space, version, limit)?),
-        Ok(Query::Node { node }) => Ok(Reply::Node { record: read(space, node)?.map(|(_, record)| record) }),
+        Ok(Query::Node { node }) => Ok(Reply::Node { record: read(space, node)?.map(|(_, record)| Box::new(record)) }),
         Ok(Query::Draining) => Ok(Reply::Draining { nodes: draining(space)? }),
     };
     Ok(encode_reply(&reply))

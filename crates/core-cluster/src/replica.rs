@@ -542,6 +542,7 @@ impl Replica {
             }
             let node = self.meta.node_of(to).or_else(|| self.heard_from.get(&to).copied());
             let Some(node) = node else { continue };
+            self.reads.note_told_commit(message.commit());
             let payload = match self.samples_to_report(message.kind()) {
                 Some(samples) => Payload::Sampled { samples, message },
                 None => Payload::Raft(message),
@@ -752,6 +753,7 @@ impl Replica {
             self.id_base = (id_time, lane.steady);
             self.leading = Some(term);
             self.upkeep = Upkeep::of_new_leader(time);
+            self.reads.begin_leading();
             self.idle_ticks = 0;
         } else if role != Role::Leader && self.leading.is_some() {
             self.lose_leadership(lane);

@@ -515,7 +515,10 @@ fn ask(world: &mut World, action: Action) -> bool {
     let ticket = world.ask(asked, request);
     if let (Some(ticket), Some((name, node, add))) = (ticket, wish) {
         let (lives, running) = (lives(world), running(world));
-        world.wishes.insert(ticket, Wish { name, node, add, at: world.now, lives, running });
+        // Who is no voter anywhere is not taken away: the wish is fulfilled as it comes.
+        let mut views = world.views().into_iter().filter(|view| view.name == name);
+        let is_voter = views.any(|view| view.members.iter().any(|member| !member.learner && member.node == node));
+        world.wishes.insert(ticket, Wish { name, node, add, is_voter, at: world.now, lives, running });
     }
     ticket.is_some()
 }
@@ -526,6 +529,8 @@ pub struct Wish {
     name: ClusterName,
     node: NodeId,
     add: bool,
+    /// Whether any member knew the node as a voter when it was asked.
+    is_voter: bool,
     at: u64,
     lives: u64,
     /// Who was up when it was asked.
@@ -538,6 +543,9 @@ fn running(world: &World) -> Vec<NodeId> {
 
 /// A removal was granted: a majority of those that stay was up, at its beginning or its end.
 fn check_quorum(world: &mut World, wish: &Wish) {
+    if !wish.is_voter {
+        return;
+    }
     let now = running(world);
     let Some(led) =
         world.views().into_iter().filter(|view| view.name == wish.name && view.is_leader).max_by_key(|view| view.term)

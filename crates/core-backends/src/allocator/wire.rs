@@ -164,7 +164,7 @@ impl Encode for Reply {
                 more: input.bool("more")?,
                 level: FormatLevel(input.u16("format level")?),
             },
-            4 => Reply::Node { record: input.option("node", NodeRecord::decode)? },
+            4 => Reply::Node { record: input.option("node", NodeRecord::decode)?.map(Box::new) },
             5 => Reply::Draining { nodes: nodes(input, core_placement::MAP_NODES_MAX)? },
             _ => return Err(DecodeError::Unknown("allocator reply")),
         })

@@ -65,6 +65,8 @@ struct Round {
 #[derive(Default)]
 pub struct Reads {
     lease_until: Tick,
+    /// The highest commit that a message to a member names.
+    told_commit: LogIndex,
     /// Leadership was being handed over in this term: no lease any more in it.
     no_lease_in: Option<Term>,
     next_context: u64,
@@ -87,6 +89,16 @@ impl Reads {
 
     pub fn is_idle(&self) -> bool {
         self.round.is_none() && self.waiting.is_empty() && self.confirmed.is_empty()
+    }
+
+    /// A message to a member names this commit.
+    pub fn note_told_commit(&mut self, commit: LogIndex) {
+        self.told_commit = self.told_commit.max(commit);
+    }
+
+    /// Leadership begins: what is told from now on counts.
+    pub fn begin_leading(&mut self) {
+        self.told_commit = LogIndex(0);
     }
 
     /// Until when a leader may answer by itself, if nothing else forbids it.
@@ -194,9 +206,9 @@ impl Replica {
             }
             self.reads.no_lease_in = Some(term);
         }
-        // What earlier leaders acknowledged must be applied here: it is once an entry of this term is. And what is committed and
-        // waits to be applied here may have been seen at other members already (reads by a round wait for it).
-        let behind = !self.late.is_empty() && !planted(Mutant::LeaseReadPassesLateEntries);
+        // What earlier leaders acknowledged must be applied here: it is once an entry of this term is. And commits that other
+        // members were told of may have been seen there, although this leader has yet to write or apply them (a round waits for that).
+        let behind = self.reads.told_commit > self.meta.applied && !planted(Mutant::LeaseReadPassesLateEntries);
         let caught_up = self.meta.applied_term == term && !behind || planted(Mutant::ReadBeforeApply);
         caught_up && self.reads.no_lease_in != Some(term) && now < self.reads.lease_until
     }

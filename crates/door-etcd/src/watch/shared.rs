@@ -7,6 +7,7 @@
 //! ```
 //! Always: what is kept is bounded ([`KEPT_BYTES_MAX`]) and goes with the last reader; a page has all changes between its two ends, so a
 //! watcher with a position between them misses nothing, whichever key it watches.
+//! Held by: `thousands_that_are_late_share_their_reads`, `watchers_see_what_was_written`.
 //! Not here: how a page is read (`catch_up.rs`), where a watcher continues (`board.rs`).
 
 use super::pages::Whole;
