@@ -194,7 +194,7 @@ async fn make_pinned(
         .await?;
         let Some(next) = page.next else { break place };
         start = next;
-        if pages % PAGES_A_PIN == 0 {
+        if pages.is_multiple_of(PAGES_A_PIN) {
             keep(door, own, pin).await?;
         }
     };

@@ -96,7 +96,7 @@ impl Reads {
         self.told_commit = self.told_commit.max(commit);
     }
 
-    /// Leadership begins: what is told from now on counts.
+    /// Leadership begins: messages count from now on.
     pub fn begin_leading(&mut self) {
         self.told_commit = LogIndex(0);
     }
