@@ -33,7 +33,8 @@ def tenants(guide):
 
 
 def roles(guide):
-    guide.say("## CreateRole\n\nMakes a role. With `replace` it replaces the rules of a role that exists.")
+    guide.say("## CreateRole\n\nMakes a role. With `replace` it replaces the rules of a role that exists. A retry with the same "
+              "`request_id` takes no later change\nback: a role remembers the last 16 requests that replaced it.")
     rules = [{"verbs": "write", "on": "kv/default/new/"}, {"verbs": "read,list", "on": "kv/default"}]
     guide.show({"action": "CreateRole", "role": "uploads", "rules": rules})
     guide.show({"action": "CreateRole", "role": "odd", "rules": [{"verbs": "fly", "on": "kv/default"}]}, 400)
@@ -72,7 +73,7 @@ def groups(guide):
 ## CreateGroup
 
 Makes a group. A user whom the OIDC issuer puts into the group has the group's roles. `claim` is the issuer's name for the group; by default it is the group's own name.
-With `replace` it changes a group that exists. If you change its `issuer` or `claim`, Hive treats it as another group.
+With `replace` it changes a group that exists. A retry with the same `request_id` takes no later change back, as of a role. If you change its `issuer` or `claim`, Hive treats it as another group.
 """)
     ask = {"action": "CreateGroup", "group": "devs", "issuer": "https://login.example.org", "claim": "/platform/devs"}
     guide.show({**ask, "roles": ["writer on kv/default/dev/"]})

@@ -393,7 +393,11 @@ mod tests {
     #[test]
     fn every_row_moves_changed_at() {
         let (_, row) = token(7, ("alice", 1));
-        let role = RoleRow { rules: vec![Rule { verbs: crate::Verbs::ALL, on: "kv/*".parse().unwrap() }], id: 0 };
+        let role = RoleRow {
+            rules: vec![Rule { verbs: crate::Verbs::ALL, on: "kv/*".parse().unwrap() }],
+            id: 0,
+            requests: Default::default(),
+        };
         let tenant = TenantRow { id: 4, owns: vec!["kv/t-*".parse().unwrap()], created_ms: 0 };
         let alice = UserRow { tenant: Some(("t".into(), 4)), ..user(1, &[("custom", None)]) };
         let base = Directory::new(

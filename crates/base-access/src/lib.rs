@@ -35,8 +35,8 @@ pub use needs::Need;
 pub use pattern::{Keys, Kind, Pattern, PatternError, Target, PATTERN_BYTES_MAX};
 pub use role::{builtin, Binding, Role, Rule, BUILTIN_ROLES};
 pub use row::{
-    check_name, GroupRow, RoleRow, Row, RowBody, RowName, S3KeyRow, TenantRow, TokenRow, UserRow, BINDINGS_MAX,
-    NAME_BYTES_MAX, ROOT_USER,
+    check_name, GroupRow, Requests, RoleRow, Row, RowBody, RowName, S3KeyRow, TenantRow, TokenRow, UserRow,
+    BINDINGS_MAX, NAME_BYTES_MAX, ROOT_USER,
 };
 pub use s3key::{access_key_of, account_of, account_of_oidc, credential_of, is_account_of_user};
 pub use token::{Token, TokenHash, TOKEN_BYTES};

@@ -19,6 +19,8 @@ use serde::{Deserialize, Serialize};
 pub const NAME_BYTES_MAX: usize = 128;
 /// The most roles of a user or group, and rules of a role.
 pub const BINDINGS_MAX: usize = 64;
+/// The requests that a role or group remembers: more changes than one has while a client retries.
+pub const REQUESTS_MAX: usize = 16;
 /// The user that the root token is of.
 pub const ROOT_USER: &str = "root";
 
@@ -101,6 +103,33 @@ pub struct RoleRow {
     /// Follows from the request that made it; zero where that had no id, and in rows of earlier builds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub id: u64,
+    /// What replaced its rules.
+    #[serde(default, skip_serializing_if = "Requests::is_empty")]
+    pub requests: Requests,
+}
+
+/// The ids of the last requests that replaced what a row says: a retry of one of them changes nothing.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Requests(Vec<u64>);
+
+impl Requests {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether this request is among them; zero is none.
+    pub fn has(&self, request: u64) -> bool {
+        request != 0 && self.0.contains(&request)
+    }
+
+    /// With one more, where it has an id; the oldest goes.
+    pub fn with(&self, request: u64) -> Requests {
+        let mut ids = self.0.clone();
+        ids.extend((request != 0).then_some(request));
+        ids.drain(..ids.len().saturating_sub(REQUESTS_MAX));
+        Requests(ids)
+    }
 }
 
 /// A group of users of an OIDC issuer.
@@ -120,6 +149,9 @@ pub struct GroupRow {
     pub roles: Vec<Binding>,
     /// When it was made.
     pub created_ms: u64,
+    /// What replaced it.
+    #[serde(default, skip_serializing_if = "Requests::is_empty")]
+    pub requests: Requests,
 }
 
 /// A bearer token.
@@ -227,6 +259,16 @@ mod tests {
         assert!(matches!(row.body, Some(RowBody::Unknown(_))));
         assert_eq!(Row::parse(&row.to_bytes().unwrap()).unwrap(), row);
         assert_eq!(row.to_bytes().unwrap(), bytes);
+    }
+
+    #[test]
+    fn requests_are_remembered_up_to_their_bound() {
+        let all = (1..=20).fold(Requests::default(), |all, id| all.with(id));
+        assert!(!all.has(4) && all.has(5) && all.has(20) && !all.has(0));
+        assert_eq!(all.with(0), all);
+        let row = br#"{"epoch":1,"changed_ms":1,"body":{"role":{"rules":[]}}}"#;
+        let Some(RowBody::Role(role)) = Row::parse(row).unwrap().body else { panic!("a role of an earlier build") };
+        assert!(role.requests.is_empty());
     }
 
     #[test]

@@ -12,8 +12,8 @@ mod s3keys;
 use crate::shown::{binding_text, no_planner, no_such_role, no_such_user, token_info};
 use crate::store::{RowChange, ROWS_MAX};
 use base_access::{
-    builtin, check_name, Binding, Directory, GroupRow, Pattern, RoleRow, Row, RowBody, RowName, Rule, TenantRow,
-    TokenRow, UserRow, Verbs, BINDINGS_MAX, ROOT_USER,
+    builtin, check_name, Binding, Directory, GroupRow, Pattern, Requests, RoleRow, Row, RowBody, RowName, Rule,
+    TenantRow, TokenRow, UserRow, Verbs, BINDINGS_MAX, ROOT_USER,
 };
 use base_types::access::{
     AccessAction, AccessAnswer, Caller, ChangeUser, CreateRole, CreateRoot, CreateTenant, CreateToken, CreateUser,
@@ -350,13 +350,18 @@ impl Draft<'_> {
             let verbs = verbs.map_err(|error| Refusal::new(ErrorCode::InvalidField, format!("verbs: {error}")))?;
             Ok(Rule { verbs, on: pattern("on", &rule.on)? })
         });
-        let mut row = RoleRow { rules: rules.collect::<Result<_, Refusal>>()?, id: call.id };
+        let mut row =
+            RoleRow { rules: rules.collect::<Result<_, Refusal>>()?, id: call.id, requests: Requests::default() };
         row.check(&call.role)?;
         self.check_gift(&row.rules)?;
         let name = format!("role/{}", call.role);
         match self.body(&name) {
             // Also after others replaced its rules: the retry takes nothing of theirs back.
-            Some(RowBody::Role(own)) if made_before(own.id, call.id) || own.rules == row.rules => {
+            Some(RowBody::Role(own)) if made_before(own.id, call.id) || own.requests.has(call.id) => {
+                return Ok(AccessAnswer::Done);
+            }
+            // A replacement with an id is remembered though it changes nothing: its retry may come after another's change.
+            Some(RowBody::Role(own)) if own.rules == row.rules && !(call.replace && call.id != 0) => {
                 return Ok(AccessAnswer::Done);
             }
             Some(_) if !call.replace => {
@@ -364,7 +369,7 @@ impl Draft<'_> {
                     format!("role '{}' exists with other rules; `replace` (--replace) changes them", call.role);
                 return Err(Refusal::new(ErrorCode::RoleExists, message));
             }
-            Some(RowBody::Role(own)) => row.id = own.id,
+            Some(RowBody::Role(own)) => (row.id, row.requests) = (own.id, own.requests.with(call.id)),
             _ if call.id != 0 => row.id = self.id_of("role", call.id)?,
             _ => {}
         }

@@ -303,6 +303,7 @@ fn a_repeated_request_finds_its_tenant_group_and_role(world: &mut World) {
     }
     world.sync(0);
     assert_eq!(world.epoch(0), epoch, "a retry changes nothing");
+    repeated_replacements_take_nothing_back(world, &group, &role);
     let others: [(AccessAction, ErrorCode); 6] = [
         (tenant(71).into(), ErrorCode::TenantExists),
         (group(72).into(), ErrorCode::GroupExists),
@@ -314,6 +315,31 @@ fn a_repeated_request_finds_its_tenant_group_and_role(world: &mut World) {
     for (call, code) in others {
         assert_eq!(world.ask(0, call.clone()).unwrap_err().code, code, "{call:?}");
     }
+}
+
+/// The role `own` and the group `devs` are there, as requests 93 and 92 left them.
+fn repeated_replacements_take_nothing_back(
+    world: &mut World,
+    group: &dyn Fn(u64) -> CreateGroup,
+    role: &dyn Fn(u64, &str) -> CreateRole,
+) {
+    let role = |id: u64, verbs: &str| CreateRole { replace: true, ..role(id, verbs) };
+    let group = |id: u64, claim: &str| CreateGroup { replace: true, claim: Some(claim.into()), ..group(id) };
+    // The second changes nothing, and is remembered all the same.
+    for (id, verbs, claim) in [(94, "read", "a"), (95, "read", "a"), (96, "list", "b")] {
+        world.ask(0, role(id, verbs)).unwrap();
+        world.ask(0, group(id + 100, claim)).unwrap();
+    }
+    let epoch = world.epoch(0);
+    for (id, verbs, claim) in [(93, "write", "devs"), (94, "read", "a"), (95, "read", "a")] {
+        assert_eq!(world.ask(0, role(id, verbs)), Ok(AccessAnswer::Done));
+        let id = if id == 93 { 92 } else { id + 100 };
+        assert_eq!(world.ask(0, group(id, claim)), Ok(AccessAnswer::Done));
+    }
+    assert_eq!(world.epoch(0), epoch, "a retry takes a later change back");
+    // A request that is none of these is a new one.
+    world.ask(0, role(97, "write")).unwrap();
+    assert_eq!(world.epoch(0), epoch + 1);
 }
 
 #[test]

@@ -125,6 +125,7 @@ mod tests {
             tenant: tenant.map(|(name, id)| (name.into(), id)),
             roles: vec![Binding { role: role.into(), on: on.map(|on| on.parse().expect(on)) }],
             created_ms: 0,
+            requests: Default::default(),
         })
     }
 

@@ -6,7 +6,7 @@
 
 use super::{exists, made_before, Draft};
 use crate::shown::no_such_group;
-use base_access::{check_name, GroupRow, RowBody, CLAIM_BYTES_MAX};
+use base_access::{check_name, GroupRow, Requests, RowBody, CLAIM_BYTES_MAX};
 use base_types::access::{AccessAnswer, CreateGroup};
 use base_types::{ErrorCode, Refusal};
 
@@ -19,21 +19,23 @@ pub(super) fn create(draft: &mut Draft<'_>, call: &CreateGroup) -> Result<Access
     let tenant = draft.tenant_of(&call.group)?;
     let roles = draft.bindings(&call.roles)?;
     let known = draft.directory.group(&call.group).cloned();
-    if known.as_ref().is_some_and(|own| made_before(own.id, call.id)) {
+    if known.as_ref().is_some_and(|own| made_before(own.id, call.id) || own.requests.has(call.id)) {
         return Ok(AccessAnswer::Done);
     }
     if known.is_some() && !call.replace {
         return Err(exists(ErrorCode::GroupExists, "group", &call.group));
     }
+    let requests = known.as_ref().map_or_else(Requests::default, |own| own.requests.with(call.id));
     let same = known.filter(|own| own.issuer == call.issuer && own.claim == claim && own.tenant == tenant);
-    if same.as_ref().is_some_and(|own| own.roles == roles) {
+    // A replacement with an id is remembered though it changes nothing: its retry may come after another's change.
+    if same.as_ref().is_some_and(|own| own.roles == roles) && call.id == 0 {
         return Ok(AccessAnswer::Done);
     }
     let (id, created_ms) = match same {
         Some(own) => (own.id, own.created_ms),
         None => (draft.id_of("group", call.id)?, draft.now_ms),
     };
-    let row = GroupRow { id, issuer: call.issuer.clone(), claim, tenant, roles, created_ms };
+    let row = GroupRow { id, issuer: call.issuer.clone(), claim, tenant, roles, created_ms, requests };
     draft.set(format!("group/{}", call.group), RowBody::Group(row));
     Ok(AccessAnswer::Done)
 }

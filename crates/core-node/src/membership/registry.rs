@@ -265,6 +265,7 @@ mod tests {
             version: "1".into(),
             level_max: base_types::FormatLevel(1),
             engines: vec!["lmdb".into()],
+            doors: Vec::new(),
             score: 10,
             clusters: 1,
             leaders: 1,

@@ -250,8 +250,10 @@ fn every_node_knows_the_doors_of_all() {
     for asked in 1..=3 {
         world.until("everywhere", 20_000, |world| {
             let ActionResult::Nodes { nodes } = world.done(asked, Action::ListNodes).result else { panic!() };
-            let doors = nodes.iter().flat_map(|node| node.doors.iter().map(|(name, url)| (node.node.0, name, url)));
-            doors.eq([1, 2, 3].map(|id| (id, &"etcd/etcd".to_string(), &format!("http://node-{id}:2379"))))
+            let doors = nodes
+                .iter()
+                .flat_map(|node| node.doors.iter().map(|(name, url)| (node.node.0, name.clone(), url.clone())));
+            doors.eq([1, 2, 3].map(|id| (id, "etcd/etcd".to_string(), format!("http://node-{id}:2379"))))
         });
     }
 }

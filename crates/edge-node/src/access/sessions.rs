@@ -218,8 +218,15 @@ mod tests {
         let access = AccessSection { required: true, oidc, ..Default::default() };
         let row = |id: &u64| {
             let roles = vec![Binding { role: "writer".into(), on: "bucket/b".parse().ok() }];
-            let group =
-                GroupRow { id: *id, issuer: ISSUER.into(), claim: "g".into(), tenant: None, roles, created_ms: 0 };
+            let group = GroupRow {
+                id: *id,
+                issuer: ISSUER.into(),
+                claim: "g".into(),
+                tenant: None,
+                roles,
+                created_ms: 0,
+                requests: Default::default(),
+            };
             (format!("group/g{id}"), Row { epoch: 1, changed_ms: 0, body: Some(RowBody::Group(group)) })
         };
         let directory = Directory::new(1, ids.iter().map(row).collect());

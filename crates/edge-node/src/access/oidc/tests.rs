@@ -357,6 +357,7 @@ fn hub(home: &std::path::Path, issuer: &str) -> Arc<AccessHub> {
         tenant: None,
         roles: vec![Binding { role: "reader".into(), on: None }],
         created_ms: 0,
+        requests: Default::default(),
     };
     let row = Row { epoch: 1, changed_ms: 0, body: Some(RowBody::Group(group)) };
     let directory = Directory::new(1, [("group/developers".to_string(), row)].into());
