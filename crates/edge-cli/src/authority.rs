@@ -26,9 +26,10 @@ pub fn run(command: CaCommand) -> Result<(), Failure> {
             let wanted = Wanted::of(node, server, user);
             issue(&dir, &wanted, &addresses, days, json)?;
         }
-        CaCommand::Revoke { dir, user, certificate, serial, json } => {
-            let file = user.map(|user| dir.join(format!("user-{user}.pem"))).or(certificate);
-            // clap lets exactly one of the three through.
+        CaCommand::Revoke { dir, node, user, certificate, serial, json } => {
+            let stem = node.map(|node| format!("node-{node}")).or(user.map(|user| format!("user-{user}")));
+            let file = stem.map(|stem| dir.join(format!("{stem}.pem"))).or(certificate);
+            // clap lets exactly one of the four through.
             let what = file.map_or_else(|| Revoke::Serial(serial.unwrap_or_default()), Revoke::File);
             revoke(&dir, &what, json)?;
         }
@@ -104,9 +105,10 @@ fn issue(dir: &Path, wanted: &Wanted, addresses: &[String], days: u32, json: boo
 }
 
 fn revoke(dir: &Path, what: &Revoke, json: bool) -> Result<(), Failure> {
-    let Revocation { list, serial, revoked, before } = ca::clients::revoke(dir, what).map_err(refused)?;
+    let Revocation { list, serial, revoked, before } = ca::revoke(dir, what).map_err(refused)?;
+    let setting = if ca::clients::is_here(dir) { "tls.client_revocations" } else { "certificates.revocations" };
     let text = format!(
-        "certificate {serial} is revoked{}; {} has {revoked}: copy it to every node, where tls.client_revocations names it",
+        "certificate {serial} is revoked{}; {} has {revoked}: copy it to every node, where {setting} names it",
         if before { " already" } else { "" },
         list.display()
     );

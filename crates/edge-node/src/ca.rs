@@ -6,14 +6,17 @@
 //! <dir>/ca.key           0600; who has it can join the world
 //! <dir>/node-<id>.pem    issued; its name node-<id>.<world>.hive is the node's identity
 //! <dir>/node-<id>.key    0600
+//! <dir>/crl.pem          which certificates count no more (`revocations`), where some do not
 //! ```
 //!
 //! Always: a key file is made with mode 0600 and never overwritten by `init`; files appear whole (rename).
 //! Not here: the authority of clients (`clients`), the use of certificates (`tls.rs`).
 
 pub mod clients;
+mod revocations;
 
-pub use clients::{CertificateName, Revocation, Revoke};
+pub use clients::CertificateName;
+pub use revocations::{revoke, Revocation, Revoke};
 
 use base_types::NodeId;
 use rcgen::{

@@ -232,6 +232,9 @@ pub struct CertificatesSection {
     pub authority: PathBuf,
     pub certificate: PathBuf,
     pub key: PathBuf,
+    /// Lists of nodes' certificates that count no more (CRLs of the authorities above).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revocations: Option<PathBuf>,
 }
 
 /// Who is asked who they are.

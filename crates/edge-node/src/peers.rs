@@ -46,8 +46,6 @@ pub const PING_EVERY: Duration = Duration::from_millis(1_000);
 pub const REDIAL_FIRST: Duration = Duration::from_millis(20);
 /// The longest pause before a redial.
 pub const REDIAL_LAST: Duration = Duration::from_secs(1);
-/// Why a connection ends with its certificates.
-const EXPIRED: &str = "its certificate, or the one this node had when it was made, has expired";
 /// Peers one node may be told of.
 pub const PEERS_MAX: usize = 16_384;
 

@@ -179,6 +179,7 @@ pub fn config(home: &Path, id: u64) -> Config {
             authority: issued.authority,
             certificate: issued.certificate,
             key: issued.key,
+            revocations: None,
         },
         tls: None,
         engine: Default::default(),

@@ -2,7 +2,8 @@
 //!
 //! Always: TLS 1.3, both sides show a certificate of the world's authority that is valid now, for both
 //! uses, and names `node-<id>.<world>.hive` and no other node; nothing is resumed, so every connection checks again; none
-//! outlives the certificates it was made with.
+//! outlives the certificates it was made with; a certificate that a list in use revokes makes no connection in either direction, and
+//! the connections that it made end when the list is taken up (`peers::tests::revoked_node_is_let_in_by_nobody`).
 //! Changed files are taken up for new connections; files that do not fit together are left aside.
 //! Held by: `certificate_of_several_nodes_is_refused`, `changed_files_are_taken_up_and_bad_ones_left_aside_while_connections_continue`.
 //! Not here: sockets and the peers' own handshake (`peers`), the client doors (`doors`).
@@ -12,7 +13,7 @@ mod revoked;
 mod watched;
 
 pub use doors::{Doors, Shown};
-pub use revoked::CertificateId;
+pub use revoked::{CertificateId, Revoked};
 pub use watched::Watched;
 
 use crate::ca::node_name;
@@ -30,6 +31,10 @@ use std::time::{Duration, SystemTime};
 
 /// Certificates in one file at most; a longer chain is a mistake.
 const CERTIFICATES_MAX: usize = 32;
+
+/// Why a connection ends with its certificates.
+const EXPIRED: &str = "its certificate, or the one this node had when it was made, has expired";
+const REVOKED: &str = "its certificate was revoked";
 
 /// How often the clock is looked at for a certificate's end.
 const CLOCK_LOOK: Duration = Duration::from_secs(30);
@@ -54,24 +59,36 @@ pub struct Identity {
     pub client: Arc<ClientConfig>,
     verifier: Arc<WebPkiServerVerifier>,
     world: String,
+    revoked: Revoked,
     /// From when until when this node's certificate is valid, seconds since 1970; of a chain, the narrowest.
     pub valid: (i64, i64),
 }
 
 impl Identity {
-    /// Reads the three files and checks that they fit together and name this node.
+    /// Reads the files and checks that they fit together and name this node.
     pub fn load(files: &CertificatesSection, world: &str, node: NodeId) -> Result<Identity, TlsError> {
         install_provider();
+        let authorities = certificates(&files.authority)?;
+        let list = files.revocations.as_deref();
+        let revoked = list.map(|file| Revoked::load(file, &authorities, "certificates.authority"));
+        let revoked = revoked.transpose()?.unwrap_or_default();
         let mut roots = RootCertStore::empty();
-        for authority in certificates(&files.authority)? {
+        for authority in authorities {
             roots.add(authority).map_err(|error| unusable(&files.authority, &error))?;
         }
         let roots = Arc::new(roots);
         let chain = certificates(&files.certificate)?;
-        let verifier =
-            WebPkiServerVerifier::builder(roots.clone()).build().map_err(|error| unusable(&files.authority, &error))?;
-        let client_verifier =
-            WebPkiClientVerifier::builder(roots.clone()).build().map_err(|error| unusable(&files.authority, &error))?;
+        // An authority without a list has revoked none.
+        let verifier = WebPkiServerVerifier::builder(roots.clone())
+            .with_crls(revoked.lists.iter().cloned())
+            .allow_unknown_revocation_status()
+            .build()
+            .map_err(|error| unusable(list.unwrap_or(&files.authority), &error))?;
+        let client_verifier = WebPkiClientVerifier::builder(roots)
+            .with_crls(revoked.lists.iter().cloned())
+            .allow_unknown_revocation_status()
+            .build()
+            .map_err(|error| unusable(list.unwrap_or(&files.authority), &error))?;
         let versions = &[&rustls::version::TLS13];
         let mut server = ServerConfig::builder_with_protocol_versions(versions)
             .with_client_cert_verifier(client_verifier)
@@ -80,13 +97,13 @@ impl Identity {
         server.session_storage = Arc::new(NoServerSessionStorage {});
         server.send_tls13_tickets = 0;
         let mut client = ClientConfig::builder_with_protocol_versions(versions)
-            .with_root_certificates(roots)
+            .with_webpki_verifier(verifier.clone())
             .with_client_auth_cert(chain.clone(), read_key(&files.key)?)
             .map_err(|error| unusable(&files.certificate, &error))?;
         client.resumption = rustls::client::Resumption::disabled();
         let valid = validity(&files.certificate)?;
-        let identity =
-            Identity { server: Arc::new(server), client: Arc::new(client), verifier, world: world.into(), valid };
+        let (server, client) = (Arc::new(server), Arc::new(client));
+        let identity = Identity { server, client, verifier, world: world.into(), revoked, valid };
         identity.check(&chain, node).map_err(|reason| TlsError::NotOurs {
             path: files.certificate.display().to_string(),
             expected: node_name(world, node),
@@ -101,9 +118,9 @@ impl Identity {
     }
 
     /// Whether a chain is of our authority, valid now, fit for serving as well (a certificate that was
-    /// issued for clients only is no peer's), and names this node of our world and no other. Answers until when a
-    /// connection with it may last, seconds since 1970: no longer than its certificates, and ours.
-    pub fn check(&self, chain: &[CertificateDer<'_>], node: NodeId) -> Result<i64, String> {
+    /// issued for clients only is no peer's), revoked by no list, and names this node of our world and no other. Answers how long
+    /// a connection with it may last: no longer than its certificates, and ours.
+    pub fn check(&self, chain: &[CertificateDer<'_>], node: NodeId) -> Result<Lasting, String> {
         let Some((own, intermediates)) = chain.split_first() else { return Err("no certificate was shown".into()) };
         let name = self.name_of(node)?;
         self.verifier
@@ -114,8 +131,18 @@ impl Identity {
         for certificate in chain {
             until = until.min(crate::ca::not_after(certificate)?);
         }
-        Ok(until)
+        let ids = chain.iter().map(|certificate| CertificateId::of(certificate)).collect::<Result<_, _>>()?;
+        Ok(Lasting { until, ids })
     }
+}
+
+/// How long a connection between nodes may last.
+#[derive(Clone, Debug)]
+pub struct Lasting {
+    /// Seconds since 1970.
+    until: i64,
+    /// No longer than until one of these is revoked: the other's chain.
+    ids: Vec<CertificateId>,
 }
 
 /// Ends once this moment, seconds since 1970, has passed. The clock may be set meanwhile, so it is looked at now and then.
@@ -137,9 +164,30 @@ pub type Identities = Watched<Identity>;
 impl Watched<Identity> {
     /// Reads the files; an error refuses the start.
     pub fn load(files: &CertificatesSection, world: &str, node: NodeId) -> Result<Identities, TlsError> {
-        let watched = vec![files.certificate.clone(), files.key.clone(), files.authority.clone()];
+        let mut watched = vec![files.certificate.clone(), files.key.clone(), files.authority.clone()];
+        watched.extend(files.revocations.clone());
         let (files, world) = (files.clone(), world.to_owned());
         Watched::begin(watched, move |_| Identity::load(&files, &world, node))
+    }
+
+    /// Ends when a connection may last no longer; why.
+    pub async fn over(&self, lasting: Lasting) -> &'static str {
+        let mut loads = self.loads();
+        let revoked = async {
+            loop {
+                let revoked = &self.current().revoked;
+                if lasting.ids.iter().any(|id| revoked.has(id)) {
+                    return;
+                }
+                if loads.changed().await.is_err() {
+                    return std::future::pending().await;
+                }
+            }
+        };
+        tokio::select! {
+            () = revoked => REVOKED,
+            () = expired(lasting.until) => EXPIRED,
+        }
     }
 }
 

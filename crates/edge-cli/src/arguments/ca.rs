@@ -45,13 +45,17 @@ pub enum CaCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Revoke a client's certificate: put it on the revocation list (crl.pem, for tls.client_revocations)
-    #[command(group = clap::ArgGroup::new("which").required(true).args(["user", "certificate", "serial"]))]
+    /// Put a certificate on its authority's list of those that count no more (crl.pem, for tls.client_revocations or
+    /// certificates.revocations)
+    #[command(group = clap::ArgGroup::new("which").required(true).args(["node", "user", "certificate", "serial"]))]
     Revoke {
-        /// The directory of the authority of clients
+        /// The authority's directory
         #[arg(long)]
         dir: PathBuf,
-        /// Revoke the newest certificate of this user in the directory
+        /// The node whose certificate in the directory it is, the newest
+        #[arg(long)]
+        node: Option<u64>,
+        /// The user whose certificate in the directory it is, the newest
         #[arg(long)]
         user: Option<String>,
         /// The certificate's file

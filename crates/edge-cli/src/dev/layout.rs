@@ -295,6 +295,7 @@ impl Plan {
                 authority: authority.join("ca.pem"),
                 certificate: authority.join(format!("node-{}.pem", place.id)),
                 key: authority.join(format!("node-{}.key", place.id)),
+                revocations: None,
             },
             tls: self.secure.then(|| self.tls(place)),
             engine: EngineSection { default: self.engine.clone(), ..EngineSection::default() },

@@ -86,6 +86,7 @@ pub fn check(path: &Path, text: &str, file: NodeFile) -> Result<Config, ConfigEr
     certificates.authority = checker.resolve(&certificates.authority);
     certificates.certificate = checker.resolve(&certificates.certificate);
     certificates.key = checker.resolve(&certificates.key);
+    certificates.revocations = certificates.revocations.map(|path| checker.resolve(&path));
     check_key_mode(&checker, "certificates.key", &certificates.key)?;
     let tls = super::tls::check(&checker, &file)?;
     let mut access = file.access;

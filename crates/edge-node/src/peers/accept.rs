@@ -6,13 +6,13 @@
 //! Held by: `half_open_handshakes_keep_no_other_address_out`, `only_a_node_of_this_world_gets_in`.
 
 use super::wire::{encode, take, Hello, Message, HELLO_BYTES_MAX, MESSAGE_BYTES_MAX};
-use super::{Own, PeerSet, CONNECT_TIMEOUT, EXPIRED, SILENCE_MAX};
+use super::{Own, PeerSet, CONNECT_TIMEOUT, SILENCE_MAX};
 use crate::clients::handshakes::{Handshake, Handshakes};
 use crate::clients::shares::Bounds;
 use crate::lane::door::LaneDoor;
 use crate::mailbox::Sender;
 use crate::quiet::Quiet;
-use crate::tls::{expired, Identities};
+use crate::tls::{Identities, Lasting};
 use base_types::{ErrorCode, FormatLevel, LaneId, NodeId, Refusal};
 use bytes::{Bytes, BytesMut};
 use core_node::api::Event;
@@ -146,21 +146,21 @@ impl Acceptor {
     /// `Err`: it was refused. A connection that was good and ended is nothing to tell.
     async fn serve(&self, stream: TcpStream, handshake: Handshake) -> Result<(), String> {
         let shaken = timeout(CONNECT_TIMEOUT, self.shake_hands(stream)).await;
-        let (stream, buffer, hello, until) = shaken.map_err(|_| "the handshake took too long".to_string())??;
+        let (stream, buffer, hello, lasting) = shaken.map_err(|_| "the handshake took too long".to_string())??;
         drop(handshake);
         let _connection = Counted::new(&self.state.connections);
         self.sets.iter().for_each(|set| set.incoming(hello.node, true));
         let reason = tokio::select! {
             reason = self.receive(stream, buffer, hello.node) => reason,
-            () = expired(until) => EXPIRED.into(),
+            reason = self.identities.over(lasting) => reason.into(),
         };
         self.sets.iter().for_each(|set| set.incoming(hello.node, false));
         tracing::debug!(node = %hello.node, lane = hello.lane.0, %reason, "connection from a peer ended");
         Ok(())
     }
 
-    /// The stream, what came after the hello, the hello, and when the certificates end.
-    async fn shake_hands(&self, stream: TcpStream) -> Result<(TlsStream<TcpStream>, BytesMut, Hello, i64), String> {
+    /// The stream, what came after the hello, the hello, and how long the certificates allow.
+    async fn shake_hands(&self, stream: TcpStream) -> Result<(TlsStream<TcpStream>, BytesMut, Hello, Lasting), String> {
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
         let stream = turn_http_away(stream).await?;
         let identity = self.identities.current();
@@ -191,7 +191,7 @@ impl Acceptor {
         };
         stream.write_all(&encode(&answer)).await.map_err(|error| error.to_string())?;
         stream.flush().await.map_err(|error| error.to_string())?;
-        verdict.map(|until| (stream, buffer, hello, until))
+        verdict.map(|lasting| (stream, buffer, hello, lasting))
     }
 
     fn judge(&self, hello: &Hello) -> Result<(), String> {

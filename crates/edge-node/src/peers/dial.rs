@@ -4,8 +4,8 @@
 
 use super::link::Link;
 use super::wire::{encode, frame_header, take, Hello, Message, HELLO_BYTES_MAX};
-use super::{PeerSet, CONNECT_TIMEOUT, EXPIRED, PING_EVERY, REDIAL_FIRST, REDIAL_LAST, SILENCE_MAX};
-use crate::tls::expired;
+use super::{PeerSet, CONNECT_TIMEOUT, PING_EVERY, REDIAL_FIRST, REDIAL_LAST, SILENCE_MAX};
+use crate::tls::Lasting;
 use base_types::format_level::LEVEL_MAX;
 use base_types::{FormatLevel, LaneId, NodeId};
 use bytes::{Bytes, BytesMut};
@@ -33,13 +33,13 @@ pub async fn run(set: Rc<PeerSet>, link: Rc<Link>) {
     let mut pause = REDIAL_FIRST;
     loop {
         match connect(&set, &link).await {
-            Ok((stream, until)) => {
+            Ok((stream, lasting)) => {
                 pause = REDIAL_FIRST;
                 link.set_connected(true);
                 set.outgoing(link.node, true);
                 let reason = tokio::select! {
                     reason = pump(&set, &link, stream) => reason,
-                    () = expired(until) => EXPIRED.into(),
+                    reason = set.identities.over(lasting) => reason.into(),
                 };
                 tracing::debug!(node = %link.node, %reason, "connection to a peer lost");
                 let dropped = link.set_connected(false);
@@ -63,15 +63,15 @@ pub async fn run(set: Rc<PeerSet>, link: Rc<Link>) {
     }
 }
 
-/// A connection, and when its certificates end.
-async fn connect(set: &PeerSet, link: &Link) -> Result<(TlsStream<TcpStream>, i64), String> {
+/// A connection, and how long its certificates allow.
+async fn connect(set: &PeerSet, link: &Link) -> Result<(TlsStream<TcpStream>, Lasting), String> {
     match timeout(CONNECT_TIMEOUT, connect_slowly(set, link)).await {
         Ok(result) => result,
         Err(_) => Err(format!("no answer within {} ms", CONNECT_TIMEOUT.as_millis())),
     }
 }
 
-async fn connect_slowly(set: &PeerSet, link: &Link) -> Result<(TlsStream<TcpStream>, i64), String> {
+async fn connect_slowly(set: &PeerSet, link: &Link) -> Result<(TlsStream<TcpStream>, Lasting), String> {
     let stream = TcpStream::connect(link.address()).await.map_err(|error| error.to_string())?;
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
     let identity = set.identities.current();
@@ -80,9 +80,9 @@ async fn connect_slowly(set: &PeerSet, link: &Link) -> Result<(TlsStream<TcpStre
         TlsConnector::from(identity.client.clone()).connect(name, stream).await.map_err(|error| error.to_string())?;
     stream.get_mut().1.set_buffer_limit(Some(TLS_BUFFER_BYTES));
     // Again with the reading of a peer's certificate that both directions share.
-    let until = identity.check(stream.get_ref().1.peer_certificates().unwrap_or(&[]), link.node)?;
+    let lasting = identity.check(stream.get_ref().1.peer_certificates().unwrap_or(&[]), link.node)?;
     greet(set, link.node, &mut stream).await?;
-    Ok((stream, until))
+    Ok((stream, lasting))
 }
 
 async fn greet(set: &PeerSet, node: NodeId, stream: &mut TlsStream<TcpStream>) -> Result<(), String> {

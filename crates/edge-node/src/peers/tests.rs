@@ -1,6 +1,7 @@
 //! Who gets in at the peer port, and what is carried once in.
 
 use super::wire::{encode, take, Hello, Message, HELLO_BYTES_MAX};
+use crate::ca::{Issued, Revoke};
 use crate::node::NodeHandle;
 use crate::testing::{config, expect, golden, start, Stub};
 use base_types::{BootId, FormatLevel, LaneId, NodeId};
@@ -400,6 +401,75 @@ fn connection_ends_with_its_certificate() {
     }
     assert!(began.elapsed() > Duration::from_secs(1));
     expect(&events, "down 2");
+    node.stop().unwrap();
+}
+
+/// What a node with this certificate makes of a node's that dials it: whether the handshake comes to an end.
+fn is_dialled(listener: &std::net::TcpListener, home: &Path, own: &Issued) -> bool {
+    let files = crate::config::CertificatesSection {
+        authority: home.join("ca/ca.pem"),
+        certificate: own.certificate.clone(),
+        key: own.key.clone(),
+        revocations: None,
+    };
+    let server = crate::tls::Identity::load(&files, "dev", NodeId(2)).unwrap().server.clone();
+    let (stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let mut stream = rustls::StreamOwned::new(rustls::ServerConnection::new(server).unwrap(), stream);
+    stream.read(&mut [0; 512]).is_ok_and(|count| count > 0)
+}
+
+#[test]
+fn revoked_node_is_let_in_by_nobody() {
+    let home = tempfile::tempdir().unwrap();
+    let ca = home.path().join("ca");
+    let mut config = config(home.path(), 1);
+    let issue = |node: u64| crate::ca::issue(&ca, NodeId(node), &[], 30).unwrap();
+    let revoke = |issued: &Issued| crate::ca::revoke(&ca, &Revoke::File(issued.certificate.clone())).unwrap().list;
+    let shown = |issued: &Issued| Card {
+        certificate: std::fs::read_to_string(&issued.certificate).unwrap(),
+        key: std::fs::read_to_string(&issued.key).unwrap(),
+    };
+    let list = revoke(&issue(4));
+    config.certificates.revocations = Some(list.clone());
+    let (node, stub, events) = start(config);
+    let two = issue(2);
+    let gone = shown(&two);
+    let mut of_two = connect(&node, &ca, Some(&gone));
+    assert!(matches!(answer(&mut of_two, &hello("dev", 2, 1)), Some(Message::Welcome { .. })));
+    let mut of_three = connect(&node, &ca, Some(&shown(&issue(3))));
+    assert!(matches!(answer(&mut of_three, &hello("dev", 3, 1)), Some(Message::Welcome { .. })));
+    // The other direction: the node dials what says that it is node 2.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    push(&node, &stub, vec![Effect::Address { node: NodeId(2), address }]);
+    assert!(is_dialled(&listener, home.path(), &two));
+    expect(&events, "up 2");
+    // A list of another authority is left aside, and the one before counts.
+    let whole = std::fs::read(&list).unwrap();
+    let foreign = home.path().join("foreign");
+    crate::ca::init(&foreign, "dev").unwrap();
+    let other = crate::ca::issue(&foreign, NodeId(2), &[], 30).unwrap();
+    std::fs::copy(crate::ca::revoke(&foreign, &Revoke::File(other.certificate)).unwrap().list, &list).unwrap();
+    node.reload_certificates();
+    assert_eq!(answer(&mut of_two, &encode(&Message::Ping)), Some(Message::Pong));
+    std::fs::write(&list, whole).unwrap();
+    revoke(&two);
+    node.reload_certificates();
+    let began = std::time::Instant::now();
+    while answer(&mut of_two, &encode(&Message::Ping)).is_some() {
+        assert!(began.elapsed() < Duration::from_secs(8), "its connection outlives the revocation");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(answer(&mut of_three, &encode(&Message::Ping)), Some(Message::Pong), "others continue");
+    assert_eq!(refusal(&mut connect(&node, &ca, Some(&gone)), &hello("dev", 2, 1)), "hung up");
+    // What was dialled before the list came may still be shaking hands.
+    assert!((0..50).any(|_| !is_dialled(&listener, home.path(), &two)), "it is still dialled");
+    assert!(!is_dialled(&listener, home.path(), &two), "it is dialled again");
+    // The node comes back with a certificate of its own that is new.
+    let again = shown(&issue(2));
+    let mut again = connect(&node, &ca, Some(&again));
+    assert!(matches!(answer(&mut again, &hello("dev", 2, 1)), Some(Message::Welcome { .. })));
     node.stop().unwrap();
 }
 

@@ -142,7 +142,10 @@ fn verifier_of_clients(
     revocations: Option<&Path>,
 ) -> Result<(Arc<dyn ClientCertVerifier>, Revoked), TlsError> {
     let authorities = certificates(path)?;
-    let revoked = revocations.map(|file| Revoked::load(file, &authorities)).transpose()?.unwrap_or_default();
+    let revoked = revocations
+        .map(|file| Revoked::load(file, &authorities, "tls.client_authority"))
+        .transpose()?
+        .unwrap_or_default();
     let mut roots = RootCertStore::empty();
     for authority in authorities {
         roots.add(authority).map_err(|error| unusable(path, &error))?;

@@ -1,10 +1,10 @@
-//! Lists of revoked certificates (CRLs) of the clients' authorities.
+//! Lists of revoked certificates (CRLs), of the clients' authorities and of the peers'.
 //!
-//! Always: a file is taken whole or not at all, and each of its lists is of an authority that `tls.client_authority` has, or a mistake
-//! would revoke nothing and look as if it did; rustls checks a list's signature when it judges a certificate by it, and refuses the
-//! client where it is wrong. That a list is older than it says is no reason to pass over it.
+//! Always: a file is taken whole or not at all, and each of its lists is of an authority that is believed, or a mistake
+//! would revoke nothing and look as if it did; rustls checks a list's signature when it judges a certificate by it, and refuses who
+//! shows it where it is wrong. That a list is older than it says is no reason to pass over it.
 //! Held by: `a_revoked_certificate_ends_its_connections`.
-//! Not here: how lists are made (`ca::clients`), connections that are open (doors.rs).
+//! Not here: how lists are made (`ca::revoke`), connections that are open (tls.rs, doors.rs).
 
 use super::{unusable, TlsError};
 use rustls::pki_types::pem::PemObject;
@@ -40,8 +40,8 @@ pub struct Revoked {
 }
 
 impl Revoked {
-    /// Reads the lists of these authorities.
-    pub fn load(path: &Path, authorities: &[CertificateDer<'_>]) -> Result<Revoked, TlsError> {
+    /// Reads the lists of these authorities, which a setting names.
+    pub fn load(path: &Path, authorities: &[CertificateDer<'_>], setting: &str) -> Result<Revoked, TlsError> {
         let wrong = |reason: &str| unusable(path, &format!("{reason}; make a list with `hive ca revoke`"));
         let text = crate::config::read_bounded(path).map_err(|error| unusable(path, &error))?;
         let mut own = Revoked::default();
@@ -53,7 +53,7 @@ impl Revoked {
                 X509Certificate::from_der(authority).is_ok_and(|(_, parsed)| parsed.subject().as_raw() == issuer)
             };
             if !authorities.iter().any(of_one) {
-                return Err(wrong("it has a list of an authority that tls.client_authority does not have"));
+                return Err(wrong(&format!("it has a list of an authority that {setting} does not have")));
             }
             let id = |serial: &[u8]| CertificateId { issuer: issuer.to_vec(), serial: serial.to_vec() };
             own.ids.extend(parsed.iter_revoked_certificates().map(|entry| id(entry.raw_serial())));

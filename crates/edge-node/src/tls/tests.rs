@@ -281,8 +281,7 @@ fn a_revoked_certificate_ends_its_connections() {
     speak_tls(home.path(), &mut config);
     let clients = home.path().join("clients");
     let issue = |user: &str| ca::clients::issue_user(&clients, user, 30).unwrap();
-    let revoke =
-        |issued: &Issued| ca::clients::revoke(&clients, &ca::Revoke::File(issued.certificate.clone())).unwrap();
+    let revoke = |issued: &Issued| ca::revoke(&clients, &ca::Revoke::File(issued.certificate.clone())).unwrap();
     let (eve, bob) = (issue("eve"), issue("bob"));
     let list = revoke(&eve).list;
     config.tls.as_mut().unwrap().client_revocations = Some(list.clone());
@@ -304,7 +303,7 @@ fn a_revoked_certificate_ends_its_connections() {
     let other = tempfile::tempdir().unwrap();
     ca::clients::init(other.path(), "dev").unwrap();
     let foreign = ca::clients::issue_user(other.path(), "ann", 30).unwrap();
-    let foreign = ca::clients::revoke(other.path(), &ca::Revoke::File(foreign.certificate)).unwrap().list;
+    let foreign = ca::revoke(other.path(), &ca::Revoke::File(foreign.certificate)).unwrap().list;
     for bad in [b"nothing".to_vec(), whole[..whole.len() / 2].to_vec(), std::fs::read(foreign).unwrap()] {
         std::fs::write(&list, bad).unwrap();
         node.reload_certificates();
