@@ -432,6 +432,7 @@ fn revoked_node_is_let_in_by_nobody() {
     };
     let list = revoke(&issue(4));
     config.certificates.revocations = Some(list.clone());
+    let config_of_one = config.clone();
     let (node, stub, events) = start(config);
     let two = issue(2);
     let gone = shown(&two);
@@ -471,6 +472,13 @@ fn revoked_node_is_let_in_by_nobody() {
     let mut again = connect(&node, &ca, Some(&again));
     assert!(matches!(answer(&mut again, &hello("dev", 2, 1)), Some(Message::Welcome { .. })));
     node.stop().unwrap();
+    // With a certificate that the list has, a node does not start.
+    revoke(&crate::ca::Issued { certificate: home.path().join("ca/node-1.pem"), ..two });
+    let mut own = config_of_one;
+    own.data = home.path().join("data-again");
+    let (stub, _) = Stub::new();
+    let refused = NodeHandle::start(own, Box::new(stub)).err().expect("refused").to_string();
+    assert!(refused.contains("Revoked") && refused.contains("hive ca issue"), "{refused}");
 }
 
 #[test]
