@@ -67,8 +67,8 @@ impl Clients<'_> {
         if let Some(keyspace) = keyspace_of(&request.action) {
             return self.runner.routing_mut().on_keyspace_request(turn, ticket, request, keyspace, deadline);
         }
-        let authority = Some(turn.core.access().authority(&request.caller));
-        if let Err(failure) = self.dispatch(turn, ticket, request, Asked { deadline, authority }) {
+        let granted = Some(turn.core.access().grant(&request.caller));
+        if let Err(failure) = self.dispatch(turn, ticket, request, Asked { deadline, granted }) {
             self.runner.routing_mut().reply(turn, Some(ticket), Err(failure));
         }
     }
@@ -250,11 +250,8 @@ impl Clients<'_> {
     ) {
         let owner = Owner::Client { ticket: Some(ticket), shape };
         let name = self.runner.routing_mut().shared_name(name);
-        let operation = Operation {
-            after,
-            authority: asked.authority,
-            ..Operation::new(owner, name, kind, turn.now, asked.deadline)
-        };
+        let operation =
+            Operation { after, granted: asked.granted, ..Operation::new(owner, name, kind, turn.now, asked.deadline) };
         self.runner.routing_mut().start_client_operation(turn, ticket, operation);
     }
 

@@ -7,6 +7,7 @@
 
 mod invariants;
 
+use crate::context::access::Granted;
 use crate::context::{CoreContext, Turn};
 use crate::flows::config::is_config_cluster;
 use crate::flows::copy::DocumentCopy;
@@ -16,7 +17,6 @@ use crate::frame::Item;
 use crate::routing::operation::{Asked, Operation, Owner};
 use crate::routing::Routing;
 use crate::timers::TimerKey;
-use base_types::access::Authority;
 use base_types::action::{Failure, Response};
 use base_types::invariant::THOROUGH;
 use base_types::mutant::{planted, Mutant};
@@ -170,7 +170,7 @@ pub struct Plan {
     /// The action to follow up once it was answered well.
     follow_up: Option<AnyPlanner>,
     /// For whom it is done; `None`: for this node itself.
-    authority: Option<Authority>,
+    granted: Option<Granted>,
 }
 
 impl Plan {
@@ -334,7 +334,7 @@ impl PlanRunner {
         planner: AnyPlanner,
         owner: PlanOwner,
         deadline: Tick,
-        authority: Option<Authority>,
+        granted: Option<Granted>,
     ) -> u64 {
         let number = turn.core.next_number();
         if self.list.len() >= PLANS_MAX {
@@ -357,7 +357,7 @@ impl PlanRunner {
             timer,
             read_only: false,
             follow_up: None,
-            authority,
+            granted,
         };
         self.list.insert(number, plan);
         self.enter_plan(turn, number, Entry::Start);
@@ -459,7 +459,8 @@ impl PlanRunner {
     }
 
     fn make_call(&mut self, turn: &mut Turn<'_>, plan: u64, index: usize, call: Call) {
-        let Some((plan_deadline, authority)) = self.list.get(&plan).map(|plan| (plan.deadline, plan.authority)) else {
+        let Some((plan_deadline, granted)) = self.list.get(&plan).map(|plan| (plan.deadline, plan.granted.clone()))
+        else {
             return;
         };
         let deadline = plan_deadline.min(turn.now + CALL_TIMEOUT);
@@ -477,14 +478,14 @@ impl PlanRunner {
             Call::CreateCluster { cluster, rule } => {
                 let flow = CreateFlow::new(cluster, rule, turn.core.config().default_engine.clone());
                 let deadline = plan_deadline.min(turn.now + 2 * CALL_TIMEOUT);
-                self.start_plan_for(turn, AnyPlanner::flow(flow), child, deadline, authority);
+                self.start_plan_for(turn, AnyPlanner::flow(flow), child, deadline, granted);
                 return;
             }
             Call::DeleteCluster { cluster, life } => {
                 let gone = gone_for(turn.core, &cluster, turn.now);
                 let flow = DeleteFlow::new(cluster).of_life(life).without(gone);
                 let deadline = plan_deadline.min(turn.now + 2 * CALL_TIMEOUT);
-                self.start_plan_for(turn, AnyPlanner::flow(flow), child, deadline, authority);
+                self.start_plan_for(turn, AnyPlanner::flow(flow), child, deadline, granted);
                 return;
             }
             Call::Replica { node, order } => {
@@ -493,7 +494,7 @@ impl PlanRunner {
             }
         };
         let operation = Operation::new(owner, Arc::new(cluster), kind, turn.now, deadline);
-        self.routing.start_operation(turn, Operation { authority, ..operation });
+        self.routing.start_operation(turn, Operation { granted, ..operation });
     }
 
     /// Hands the next waiting result to its plan. Whether there was one.
@@ -595,8 +596,8 @@ impl PlanRunner {
         after: AfterPlan,
     ) {
         let AfterPlan { read_only, follow_up } = after;
-        let Asked { deadline, authority } = asked;
-        let number = self.start_plan_for(turn, planner, PlanOwner::Client(Some(ticket)), deadline, authority);
+        let Asked { deadline, granted } = asked;
+        let number = self.start_plan_for(turn, planner, PlanOwner::Client(Some(ticket)), deadline, granted);
         if let Some(plan) = self.list.get_mut(&number) {
             plan.read_only = read_only;
             plan.follow_up = follow_up;

@@ -1,11 +1,12 @@
 //! What this core decides by: whether doors ask who somebody is, and the node's copy of the directory.
 //!
 //! Always: a request of a credential is decided before anything is done for it, and what was decided is looked at again wherever
-//! an attempt begins and where it arrives (mutants `OwnerSkipsAccess`, `StaleDecisionAccepted`, `GatewayAsksAsNode`).
+//! an attempt begins and where it arrives (mutants `OwnerSkipsAccess`, `StaleDecisionAccepted`, `GatewayAsksAsNode`). A change that
+//! leaves an OIDC user what it had is no reason to refuse it (`Access::renew`).
 //! Not here: the decision itself (base-access), how the copy gets here (directory_sync.rs).
 
-use base_access::{decide, Directory, Identity};
-use base_types::access::{Authority, Caller, OidcUser};
+use base_access::{decide, Directory, Identity, Pattern, Rule};
+use base_types::access::{Authority, Caller, OidcUser, OIDC_CREDENTIAL};
 use base_types::action::Request;
 use base_types::mutant::{planted, Mutant};
 use base_types::{ErrorCode, Refusal};
@@ -16,6 +17,23 @@ use std::sync::Arc;
 pub struct Access {
     required: bool,
     directory: Arc<Directory>,
+}
+
+/// For whom an operation is done, as it was decided.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Granted {
+    /// What goes with it to its cluster's owner.
+    pub authority: Authority,
+    oidc: Option<Arc<OidcGrant>>,
+}
+
+/// What an OIDC user had when it was decided. Any change of a group, role or tenant ends what was decided for all OIDC users: which
+/// groups one is in goes with no frame. Where the request came in, it is known.
+#[derive(PartialEq, Eq, Debug)]
+struct OidcGrant {
+    user: Arc<OidcUser>,
+    rules: Arc<[Rule]>,
+    within: Option<Arc<[Pattern]>>,
 }
 
 impl Access {
@@ -74,6 +92,30 @@ impl Access {
         } else {
             Authority::Anyone
         }
+    }
+
+    /// The same, with what is needed to decide again.
+    pub fn grant(&self, caller: &Caller) -> Granted {
+        let authority = self.authority(caller);
+        let oidc = match (caller, authority) {
+            // A door may have decided by an older copy: what the user had then is not known.
+            (Caller::Oidc { user, .. }, Authority::Decided { credential, epoch })
+                if self.directory.holds(credential, epoch) =>
+            {
+                let had = |own: Identity| OidcGrant { user: user.clone(), rules: own.rules, within: own.within };
+                self.directory.oidc_identity(user).map(had).map(Arc::new)
+            }
+            _ => None,
+        };
+        Granted { authority, oidc }
+    }
+
+    /// What was decided, at this copy's epoch: where it is the same by this copy. The decision follows from the rules alone.
+    pub fn renew(&self, granted: &Granted) -> Option<Granted> {
+        let had = granted.oidc.as_ref()?;
+        let has = self.directory.oidc_identity(&had.user)?;
+        let authority = Authority::Decided { credential: OIDC_CREDENTIAL, epoch: self.directory.epoch() };
+        (has.rules == had.rules && has.within == had.within).then(|| Granted { authority, oidc: granted.oidc.clone() })
     }
 
     /// What goes with this node's own operations.

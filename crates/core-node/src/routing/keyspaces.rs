@@ -108,6 +108,7 @@ impl Routing {
         keyspace: String,
         deadline: Tick,
     ) {
+        let granted = turn.core.access().grant(&request.caller);
         let request_id = request.request_id.unwrap_or_else(|| turn.core.random().request_id());
         let mut work = KeyspaceWork {
             keyspace,
@@ -128,7 +129,7 @@ impl Routing {
         let goal = Goal::Keys { work: Box::new(work), target };
         let operation = Operation {
             after: request.after,
-            authority: Some(turn.core.access().authority(&request.caller)),
+            granted: Some(granted),
             ..Operation::with_goal(owner, goal, turn.now, deadline)
         };
         self.start_client_operation(turn, ticket, operation);
@@ -256,7 +257,7 @@ impl Routing {
         };
         let map = self.keyspaces.maps.get(&work.keyspace);
         if let Some(planner) = scan_planner(&work.action, map, work.read_consistency) {
-            let asked = Asked { deadline: operation.deadline, authority: operation.authority };
+            let asked = Asked { deadline: operation.deadline, granted: operation.granted };
             self.report(RoutingEvent::Scan { ticket, planner, asked });
         }
     }

@@ -10,7 +10,7 @@
 //! Held by: `a_request_id_applies_once`, `counters_survive_chaos`.
 //! Not here: what decides (router.rs).
 
-use base_types::access::Authority;
+use crate::context::access::Granted;
 use base_types::action::{Action, ReadAfter};
 use base_types::mutant::{planted, Mutant};
 use base_types::{
@@ -30,11 +30,11 @@ pub const ATTEMPTS_MAX: u32 = 250;
 const REFUTED_MAX: usize = 32;
 
 /// Until when, and for whom.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Asked {
     pub deadline: Tick,
     /// `None`: for this node itself.
-    pub authority: Option<Authority>,
+    pub granted: Option<Granted>,
 }
 
 /// Who learns how it ended.
@@ -209,7 +209,9 @@ pub struct Operation {
     /// Of a read: what its session has seen. An older answer is not taken; the leader is asked instead.
     pub after: Option<ReadAfter>,
     /// For whom it is done; `None`: for this node itself.
-    pub authority: Option<Authority>,
+    pub granted: Option<Granted>,
+    /// How often that was decided again.
+    pub renewals: u32,
 }
 
 impl Operation {
@@ -238,7 +240,8 @@ impl Operation {
             last: LastSeen::Event("nothing yet"),
             refused: None,
             after: None,
-            authority: None,
+            granted: None,
+            renewals: 0,
         }
     }
 

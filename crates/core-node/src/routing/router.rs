@@ -31,6 +31,8 @@ const LOCAL_GRACE: Duration = Duration::from_millis(100);
 const ANSWER_MARGIN_MAX: Duration = Duration::from_millis(200);
 /// Redirects that are followed at once; after them comes a backoff.
 const REDIRECTS_AT_ONCE: u32 = 4;
+/// How often one operation is decided again.
+const RENEWALS_MAX: u32 = 1;
 /// Doublings of an attempt's patience.
 const PATIENCE_DOUBLINGS: u32 = 3;
 
@@ -84,9 +86,10 @@ impl Routing {
         if turn.now >= operation.deadline || operation.attempt >= ATTEMPTS_MAX {
             return self.expire(turn, number);
         }
-        if let Some(Err(refusal)) = operation.authority.map(|authority| turn.core.access().check(authority)) {
+        if let Err(refusal) = self.look_again(turn.core, number) {
             return self.end_changed(turn, number, refusal);
         }
+        let Some(operation) = self.operations.get(&number) else { return };
         let placed = !operation.keys().is_some_and(|work| work.place);
         let Some(name) = operation.target().filter(|_| placed).map(|target| target.name.clone()) else {
             return self.place(turn, number);
@@ -99,6 +102,18 @@ impl Routing {
             Some(node) => self.send_attempt(turn, number, node, &route),
             None => self.back_off(turn, number),
         }
+    }
+
+    /// Whether what was decided for the operation still holds. Where only other users' rights have changed it is decided again,
+    /// once: a change does not come so fast after another, and the client may retry.
+    fn look_again(&mut self, core: &CoreContext, number: u64) -> Result<(), Refusal> {
+        let Some(operation) = self.operations.get_mut(&number) else { return Ok(()) };
+        let Some(granted) = &operation.granted else { return Ok(()) };
+        let Err(refusal) = core.access().check(granted.authority) else { return Ok(()) };
+        let renewed = core.access().renew(granted).filter(|_| operation.renewals < RENEWALS_MAX);
+        operation.granted = Some(renewed.ok_or(refusal)?);
+        operation.renewals += 1;
+        Ok(())
     }
 
     /// The member to ask next; `None` when all have been asked in this round.
@@ -151,7 +166,8 @@ impl Routing {
         operation.attempt += 1;
         let ticket = attempt_ticket(number, operation.attempt);
         let deadline = operation.deadline;
-        let authority = operation.authority.unwrap_or_else(|| turn.core.access().own_authority());
+        let authority =
+            operation.granted.as_ref().map_or_else(|| turn.core.access().own_authority(), |granted| granted.authority);
         if node == turn.core.node() && lane == turn.core.config().lane {
             operation.phase = Phase::Local;
             turn.core.counters().attempts_local += 1;

@@ -227,6 +227,34 @@ fn oidc_users_have_what_their_groups_give() {
     }
 }
 
+/// Any change of a group ends what was decided for OIDC users, at the owner, too. Who has what it had does not see it.
+#[test]
+fn oidc_users_do_not_see_changes_of_other_groups() {
+    let mut world = world(1);
+    let group = |group: &str, on: &str| {
+        let (group, issuer, roles) = (group.to_string(), "https://corp".to_string(), vec![format!("writer on {on}")]);
+        CreateGroup { group, issuer, claim: None, roles, replace: true, id: 0 }
+    };
+    world.access(1, group("devs", "kv/a")).unwrap();
+    world.run(REVOKED_MS);
+    let owner = world.leader(&"metadata@ks-a-0".parse().unwrap_or_else(|_| panic!("a name")));
+    let entry = (1..=3).find(|node| *node != owner).unwrap();
+    let devs = world.nodes[&NodeId(1)].directory.group("devs").unwrap().id;
+    for round in 0..5 {
+        let old = world.nodes[&NodeId(entry)].directory.clone();
+        world.access(owner, group(&format!("others-{round}"), "kv/b")).unwrap();
+        // The node that it comes to has not heard, and one that hears while the request is under way.
+        world.tell_all(NodeId(entry), || Event::Directory { directory: old.clone() });
+        world.request(entry, as_oidc(&[devs], put("x"))).unwrap();
+        world.run(REVOKED_MS);
+    }
+    // What it has itself is another matter.
+    let old = world.nodes[&NodeId(entry)].directory.clone();
+    world.access(owner, group("devs", "kv/a/y")).unwrap();
+    world.tell_all(NodeId(entry), || Event::Directory { directory: old.clone() });
+    assert_eq!(code(world.request(entry, as_oidc(&[devs], put("x")))), "PermissionsChanged");
+}
+
 /// The same of what the S3 gateway has decided, by a policy or a role: the shard's owner looks whether it still holds.
 #[test]
 pub fn an_owner_looks_again_at_what_the_gateway_decided() {
