@@ -31,6 +31,7 @@ fn record(node: u64, round: u64, restless: bool) -> NodeRecord {
         level_max: base_types::FormatLevel(1),
         version: "0.1.0".into(),
         engines: vec!["lmdb".into()],
+        doors: Vec::new(),
         score: if restless && node % 20 == round % 20 { (round * 40 % 1000) as u32 } else { 300 },
         clusters: 1000,
         leaders: 300,

@@ -7,7 +7,7 @@
 //! <dir>/user-<name>.pem, .key     what a user shows there; names spiffe://<world>/user/<name>, fit for clients only
 //! ```
 //!
-//! Always: this authority issues nothing that a peer accepts, and the peers' authority nothing that is a user; a user's
+//! By design: this authority issues nothing that a peer accepts, and the peers' authority nothing that is a user; a user's
 //! certificate names exactly one user of one world.
 //! Not here: what a user may do; what is revoked (`revocations`); the check of a chain (rustls, `tls::doors`).
 

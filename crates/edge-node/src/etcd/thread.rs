@@ -1,6 +1,6 @@
 //! One thread of the etcd door, from its runtime to its end.
 //!
-//! Always: it says once whether it serves; it ends when the node stops. Connections are bounded, a connection has at most
+//! By design: it says once whether it serves; it ends when the node stops. Connections are bounded, a connection has at most
 //! [`STREAMS_MAX`] requests under way, and one that answers no ping is cut off.
 
 use super::{compaction, NodeStore};
