@@ -45,17 +45,17 @@ pub enum CaCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Put a certificate on its authority's list of those that count no more (crl.pem, for tls.client_revocations or
+    /// Revoke a certificate: put it on its authority's revocation list (crl.pem, for tls.client_revocations or
     /// certificates.revocations)
     #[command(group = clap::ArgGroup::new("which").required(true).args(["node", "user", "certificate", "serial"]))]
     Revoke {
         /// The authority's directory
         #[arg(long)]
         dir: PathBuf,
-        /// The node whose certificate in the directory it is, the newest
+        /// Revoke the newest certificate of this node in the directory
         #[arg(long)]
         node: Option<u64>,
-        /// The user whose certificate in the directory it is, the newest
+        /// Revoke the newest certificate of this user in the directory
         #[arg(long)]
         user: Option<String>,
         /// The certificate's file
