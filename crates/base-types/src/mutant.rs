@@ -34,7 +34,7 @@ mutants! {
     ExpiredIsDone = "a request's deadline counts from when its core came to it, not from when it was asked",
     StallCountsPauses = "a log write's time counts on while the process is stopped",
     StaleReadIndex = "a ReadIndex answer is used for a read that came after it was asked",
-    LeaseReadPassesLateEntries = "a leader answers by its lease before it has applied what other members were told is committed",
+    LeaseReadIgnoresToldCommits = "a leader answers by its lease before it has applied what other members were told is committed",
     ReadBeforeApply = "a strong read does not wait until its index is applied",
     EventualReadAsStrong = "a follower answers strong reads from what it has applied",
     VoteAfterRestart = "a restarted member votes at once, inside a lease it has forgotten",

@@ -564,8 +564,8 @@ impl Replica {
         let proposes = !self.staged.is_empty();
         self.propose_staged(lane, now);
         upkeep::on_proposed(self);
-        if let Some(group) = self.group.as_mut().filter(|_| waited_for) {
-            group.announce_commit();
+        if waited_for {
+            self.announce_commit();
         }
         // What reads, proposals and announcements have the library say leaves with this turn.
         if self.advance_reads(lane, now) || proposes || waited_for {
@@ -574,10 +574,17 @@ impl Replica {
             self.drained &= !asked;
         }
         self.complete_absolute(lane, now);
-        let _announced_with_a_later_turn = self.look_at_changes(lane, now);
+        if self.look_at_changes(lane, now) {
+            self.announce_commit();
+            self.drained = false;
+        }
         self.advance_admin(lane, now);
         self.mend_what_was_seen(lane, now);
         self.tell_changes(lane);
+    }
+
+    fn announce_commit(&mut self) {
+        self.group.as_mut().into_iter().for_each(Group::announce_commit);
     }
 
     /// What this turn has applied: for reads that wait for it, and for what it makes due. Whether reads may wait for it elsewhere.

@@ -8,7 +8,7 @@
 //!   Findings          what looks found, for the scheduler to take
 //! ```
 //!
-//! By design: soft state only; a core that starts anew loses time, never truth.
+//! By design: soft state only; a core that restarts loses time, never truth.
 //! Not here: who runs what was found (core-node, s3_scheduler.rs).
 
 pub(crate) mod cache;

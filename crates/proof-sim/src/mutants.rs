@@ -140,7 +140,7 @@ const STRANGERS: &[(Mutant, bool)] = &[
 /// Scenarios that are tried before the swarm's seeds: the shrunk stories of bugs that the swarm meets once in a thousand
 /// seeds.
 const STORIES: &[(Mutant, &str)] = &[
-    (Mutant::LeaseReadPassesLateEntries, include_str!("../scenarios/lease-reads-see-what-watchers-saw.toml")),
+    (Mutant::LeaseReadIgnoresToldCommits, include_str!("../scenarios/lease-reads-see-what-watchers-saw.toml")),
     (Mutant::LeaderNeverExpires, include_str!("../scenarios/leases-end-through-leader-changes.toml")),
     (Mutant::PlainGetAnywhere, include_str!("../scenarios/both-doors-while-leaders-change.toml")),
     (Mutant::PlainPutKeepsLease, include_str!("../scenarios/both-doors-while-leaders-change.toml")),
@@ -194,7 +194,7 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         | Mutant::LeaseAfterTransfer
         | Mutant::StaleReadIndex
         | Mutant::ReadBeforeApply
-        | Mutant::LeaseReadPassesLateEntries
+        | Mutant::LeaseReadIgnoresToldCommits
         | Mutant::VoteAfterRestart => (Lane, Leases),
         Mutant::SleepForgetsVote
         | Mutant::VoteNotPersisted

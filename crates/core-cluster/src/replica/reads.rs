@@ -10,7 +10,8 @@
 //! lease, and all strong reads that come while a round is under way share the next one.
 //!
 //! Always: a read waits only for a round that began after the read arrived (mutant `StaleReadIndex`). It is answered only
-//! when the round's index is applied (mutant `ReadBeforeApply`).
+//! when the round's index is applied (mutant `ReadBeforeApply`), and by the lease only when every commit that this leader's messages named
+//! is applied (mutant `LeaseReadIgnoresToldCommits`): members may have shown it.
 
 use crate::api::LocalOutcome;
 use crate::buggify::Point;
@@ -208,7 +209,7 @@ impl Replica {
         }
         // What earlier leaders acknowledged must be applied here: it is once an entry of this term is. And commits that other
         // members were told of may have been seen there, although this leader has yet to write or apply them (a round waits for that).
-        let behind = self.reads.told_commit > self.meta.applied && !planted(Mutant::LeaseReadPassesLateEntries);
+        let behind = self.reads.told_commit > self.meta.applied && !planted(Mutant::LeaseReadIgnoresToldCommits);
         let caught_up = self.meta.applied_term == term && !behind || planted(Mutant::ReadBeforeApply);
         caught_up && self.reads.no_lease_in != Some(term) && now < self.reads.lease_until
     }
