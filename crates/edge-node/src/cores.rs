@@ -10,13 +10,15 @@
 //! Not here: retries (the core routes until the deadline).
 
 use crate::lane::door::LaneDoor;
+use crate::mailbox::{mailbox, Refused, Sender};
 use base_types::action::{Request, Response};
 use base_types::{ErrorCode, Refusal};
 use std::cell::OnceCell;
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::{mpsc, oneshot, Notify, OwnedSemaphorePermit, Semaphore};
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot, OwnedSemaphorePermit, Semaphore};
 
 /// Requests that may be under way at a time, over all cores and doors.
 pub const CALLS_MAX: usize = 8192;
@@ -28,57 +30,48 @@ pub struct Letter {
     request: Request,
     answer: oneshot::Sender<Response>,
     /// Where the answer goes, if its thread gathers answers.
-    answers: Option<Arc<Answers>>,
+    answers: Option<Answers>,
     /// Its place among [`CALLS_MAX`].
     _place: OwnedSemaphorePermit,
 }
 
 /// Answers on their way back to a thread. Without it each answer would wake its thread for itself, and tokio would run what it wakes
 /// one by one: an answer, the connection's write, the next answer.
-#[derive(Default)]
-struct Answers {
-    came: Mutex<Vec<(oneshot::Sender<Response>, Response)>>,
-    bell: Notify,
-}
-
-impl Answers {
-    fn put(&self, to: oneshot::Sender<Response>, response: Response) {
-        let mut came = self.came();
-        came.push((to, response));
-        if came.len() == 1 {
-            self.bell.notify_one();
-        }
-    }
-
-    fn came(&self) -> MutexGuard<'_, Vec<(oneshot::Sender<Response>, Response)>> {
-        self.came.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn give(self: Arc<Self>) {
-        loop {
-            self.bell.notified().await;
-            let came = std::mem::take(&mut *self.came());
-            for (to, response) in came {
-                // Who waited may be gone.
-                let _ = to.send(response);
-            }
-        }
-    }
-}
+type Answers = Sender<(oneshot::Sender<Response>, Response)>;
 
 thread_local! {
-    static ANSWERS: OnceCell<Arc<Answers>> = const { OnceCell::new() };
+    static ANSWERS: OnceCell<Answers> = const { OnceCell::new() };
 }
 
 /// From now on answers to what this thread asks come all together. It has a `LocalSet`, on which its work runs to the thread's end.
 pub fn gather_answers() {
     ANSWERS.with(|answers| {
         answers.get_or_init(|| {
-            let answers = Arc::<Answers>::default();
-            tokio::task::spawn_local(answers.clone().give());
+            let (answers, mut came) = mailbox(CALLS_MAX);
+            tokio::task::spawn_local(async move {
+                let mut taken: Vec<(oneshot::Sender<Response>, Response)> = Vec::new();
+                loop {
+                    poll_fn(|context| came.poll_take(context, &mut taken, CALLS_MAX)).await;
+                    for (to, response) in taken.drain(..) {
+                        // Who waited may be gone.
+                        let _ = to.send(response);
+                    }
+                }
+            });
             answers
         });
     });
+}
+
+/// By way of the thread's other answers, where it gathers them.
+fn give(answers: Option<Answers>, to: oneshot::Sender<Response>, response: Response) {
+    let sent = match answers {
+        Some(answers) => answers.try_send((to, response)),
+        None => Err(Refused::Closed((to, response))),
+    };
+    if let Err(Refused::Full((to, response)) | Refused::Closed((to, response))) = sent {
+        let _ = to.send(response);
+    }
 }
 
 /// There are too many requests: this one was not begun.
@@ -143,10 +136,7 @@ pub async fn carry(mut letters: mpsc::Receiver<Letter>, doors: Vec<Rc<LaneDoor>>
                 () = answer.closed() => return,
                 response = door.ask(request) => response,
             };
-            match answers {
-                Some(answers) => answers.put(answer, response),
-                None => drop(answer.send(response)),
-            }
+            give(answers, answer, response);
         });
     }
 }
