@@ -74,7 +74,7 @@ impl WatchService {
         R: Stream<Item = Result<WatchRequest, Status>> + Send + Unpin + 'static,
     {
         let room = self.hubs.streams.clone().try_acquire_owned().map_err(|_| Status::from(TOO_MANY_REQUESTS))?;
-        // One handful waits (`stream::HANDFUL_BYTES`), so that a client that takes nothing holds little.
+        // One send waits (`stream::MESSAGES_BYTES`), so that a client that takes nothing holds little.
         let (out, messages) = mpsc::channel(1);
         let hub = self.hubs.of(session.as_ref().map_or("", |session| &session.namespace));
         let stream = WatchStream::new(self.hubs.clone(), hub, session, out);

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   requests ─▶ admit (permission, where is now) ─▶ created ┐
-//!   mailbox ─ take ─▶ batch, or behind ─▶ catch up ─▶ batch ┼─▶ a handful of messages, when the client has room
+//!   mailbox ─ take ─▶ batch, or behind ─▶ catch up ─▶ batch ┼─▶ some messages, when the client has room
 //!   progress: asked for, or by the clock ───────────────────┘
 //! ```
 //! Always: a watch's `created` goes before its events, and its events before a progress message that covers them. Messages are made
-//! when the client takes some, so a client that takes nothing holds a handful, and at most [`CATCH_UPS_A_STREAM`] batches.
+//! when the client takes some, so a client that takes nothing holds [`MESSAGES_BYTES`] of them, and at most [`CATCH_UPS_A_STREAM`] batches.
 //! Not here: what is due to whom (`board.rs`), the texts of messages (`wire.rs`).
 
 use super::board::Taken;
@@ -39,9 +39,9 @@ const ADMISSIONS_A_STREAM: usize = 32;
 const CONTROL_MAX: usize = 128;
 
 /// Messages are sent together until they have so many bytes: one more wake of the connection costs more than a message of a few hundred.
-const HANDFUL_BYTES: usize = 32 << 10;
+const MESSAGES_BYTES: usize = 32 << 10;
 /// And as many at most.
-const HANDFUL_MAX: usize = 256;
+const MESSAGES_MAX: usize = 256;
 
 /// What a stream sends.
 pub(super) type Outgoing = mpsc::Sender<Result<Vec<WatchResponse>, Status>>;
@@ -114,9 +114,13 @@ impl WatchStream {
     where
         R: Stream<Item = Result<WatchRequest, Status>> + Send + Unpin,
     {
-        if let End::Error(status) = self.serve(requests, require_leader).await {
-            // The client may be gone by now; then there is nobody to tell.
-            let _ = self.out.send(Err(status)).await;
+        let end = self.serve(requests, require_leader).await;
+        // Reads that it shares with other streams must not wait for its client.
+        let out = self.out.clone();
+        drop(self);
+        if let End::Error(status) = end {
+            // The client may be gone by now; then nobody is told.
+            let _ = out.send(Err(status)).await;
         }
     }
 
@@ -160,7 +164,7 @@ impl WatchStream {
                 }
                 permit = out.reserve(), if something => {
                     let Ok(permit) = permit else { return End::Client };
-                    let messages = self.handful(due);
+                    let messages = self.next_messages(due);
                     if !messages.is_empty() {
                         permit.send(Ok(messages));
                     }
@@ -292,9 +296,9 @@ impl WatchStream {
     }
 
     /// The next messages, for a client that has room for them.
-    fn handful(&mut self, progress: Option<u64>) -> Vec<WatchResponse> {
+    fn next_messages(&mut self, progress: Option<u64>) -> Vec<WatchResponse> {
         let (mut messages, mut bytes) = (Vec::new(), 0);
-        while messages.len() < HANDFUL_MAX && bytes < HANDFUL_BYTES {
+        while messages.len() < MESSAGES_MAX && bytes < MESSAGES_BYTES {
             let Some(message) = self.next_message(progress) else { break };
             bytes += message.encoded_len();
             messages.push(message);
