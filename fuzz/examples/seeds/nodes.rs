@@ -2,6 +2,7 @@
 
 use crate::Seeds;
 use base_engine::Chunk;
+use base_types::access::Authority;
 use base_types::codec::{Encode, Writer};
 use base_types::{
     BackendKind, BootId, ClusterId, ClusterName, DiskId, ErrorCode, Generation, LaneId, LogIndex, NodeId, OrderedAt,
@@ -110,8 +111,7 @@ fn add_small(seeds: &mut Seeds) {
         (ChangeKind::Remove, ReplicaId(3)),
     ];
     seeds.add("raft_message", MembershipChange { changes }.to_bytes());
-    let hard =
-        HardState { term: Term(300), vote: ReplicaId(2), commit: LogIndex(70_000), replica: ReplicaId(3) };
+    let hard = HardState { term: Term(300), vote: ReplicaId(2), commit: LogIndex(70_000), replica: ReplicaId(3) };
     seeds.add("raft_message", hard.to_bytes());
 }
 
@@ -120,7 +120,8 @@ fn items() -> Vec<Item> {
         OrderedAt { cluster: ClusterId(1), generation: Generation(2), term: Term(3), index: LogIndex(4), position: 5 };
     let (bytes, ticket, boot) = (Bytes::from_static(b"reply"), Ticket(1), BootId(2));
     let (cluster, generation) = (ClusterId(1000), Generation(1));
-    let forward = |kind| Item::Forward { ticket, cluster, generation, deadline_ms: 500, kind };
+    let forward =
+        |kind| Item::Forward { ticket, cluster, generation, deadline_ms: 500, authority: Authority::Node, kind };
     let reply = |outcome| Item::ForwardReply { ticket, boot, outcome };
     let write = LocalKind::Write {
         backend: BackendKind::Metadata,
@@ -192,13 +193,7 @@ fn items() -> Vec<Item> {
         Item::FormationAnswer { cluster: ClusterId(1), nonce: 5, state: FormationState::Formed(document) },
         Item::UnknownCluster { cluster, generation, disk: DiskId(3) },
         Item::MapNews { delta: Box::new(delta()) },
-        Item::ReplicaNews {
-            cluster,
-            generation,
-            name: name(),
-            replica: ReplicaId(3),
-            leader: None,
-        },
+        Item::ReplicaNews { cluster, generation, name: name(), replica: ReplicaId(3), leader: None },
         Item::ReplicaGone { cluster, name: name() },
         Item::DiskForgot { boot: BootId(9), disk: DiskId(8), batch: 1_000 },
     ]
@@ -206,7 +201,17 @@ fn items() -> Vec<Item> {
 
 fn frame(items: &[Item]) -> Bytes {
     let (node, boot, disk) = (NodeId(3), BootId(99), DiskId(21));
-    let from = Sender { node, boot, lane: LaneId(1), lanes: 2, disk, batch_at_boot: 7, batch: 1_000, incarnation: 3, level: base_types::FormatLevel(1) };
+    let from = Sender {
+        node,
+        boot,
+        lane: LaneId(1),
+        lanes: 2,
+        disk,
+        batch_at_boot: 7,
+        batch: 1_000,
+        incarnation: 3,
+        level: base_types::FormatLevel(1),
+    };
     let mut builder = FrameBuilder::new(LaneId(1), from);
     items.iter().for_each(|item| builder.push(item));
     builder.finish()
