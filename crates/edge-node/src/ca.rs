@@ -328,8 +328,13 @@ fn io(path: &Path, error: &std::io::Error) -> CaError {
 }
 
 fn read(path: &Path) -> Result<String, CaError> {
-    crate::config::read_bounded(path)
-        .map_err(|error| CaError::Io { path: path.display().to_string(), reason: error.to_string() })
+    use crate::config::ConfigError;
+    let io = |reason: String| CaError::Io { path: path.display().to_string(), reason };
+    crate::config::read_bounded(path).map_err(|error| match error {
+        ConfigError::Unreadable { reason, .. } => io(format!("cannot be read ({reason}); name a file that is there")),
+        ConfigError::Huge { bytes, .. } => io(format!("has {bytes} bytes, which no certificate or key has")),
+        other => io(other.to_string()),
+    })
 }
 
 /// Appears whole and synced, with this mode.
