@@ -119,7 +119,7 @@ impl WatchStream {
         let out = self.out.clone();
         drop(self);
         if let End::Error(status) = end {
-            // The client may be gone by now; then nobody is told.
+            // The client may be gone by now.
             let _ = out.send(Err(status)).await;
         }
     }
