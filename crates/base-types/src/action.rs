@@ -5,7 +5,7 @@
 //! Not here: how an action is carried out (`core-node`), bytes on the wire (`door-*`).
 
 use crate::access::{AccessAction, AccessAnswer, Caller};
-use crate::codec::{DecodeError, Encode, Reader, Writer};
+pub use crate::redis::RedisReply;
 use crate::versioned::VersionedCall;
 use crate::{
     ClusterId, ClusterName, FormatLevel, Generation, LogIndex, NodeId, OrderedAt, PartitionId, ReadConsistency,
@@ -367,69 +367,6 @@ pub enum ActionResult {
     Decommission(DecommissionInfo),
     Upgrade(UpgradeInfo),
     Status(StatusInfo),
-}
-
-/// A Redis reply (RESP's own kinds).
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs)]
-pub enum RedisReply {
-    Ok,
-    Nil,
-    Integer(i64),
-    Bulk(Bytes),
-    Array(Vec<RedisReply>),
-    /// An error of Redis's own kind, for example `WRONGTYPE …`; the command had no effect.
-    Error(String),
-}
-
-/// How deep the arrays of a reply nest at most (`SCAN`: an array in an array).
-const REDIS_REPLY_DEPTH_MAX: usize = 4;
-
-impl Encode for RedisReply {
-    fn encode(&self, out: &mut Writer) {
-        match self {
-            RedisReply::Ok => {
-                out.u8(1);
-            }
-            RedisReply::Nil => {
-                out.u8(2);
-            }
-            RedisReply::Integer(value) => {
-                out.u8(3).u64(*value as u64);
-            }
-            RedisReply::Bulk(value) => {
-                out.u8(4).bytes(value);
-            }
-            RedisReply::Array(items) => {
-                out.u8(5).varint(items.len() as u64);
-                items.iter().for_each(|item| item.encode(out));
-            }
-            RedisReply::Error(text) => {
-                out.u8(6).string(text);
-            }
-        }
-    }
-
-    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
-        decode_redis_reply(input, REDIS_REPLY_DEPTH_MAX)
-    }
-}
-
-fn decode_redis_reply(input: &mut Reader, depth: usize) -> Result<RedisReply, DecodeError> {
-    Ok(match input.u8("redis reply")? {
-        1 => RedisReply::Ok,
-        2 => RedisReply::Nil,
-        3 => RedisReply::Integer(input.u64("redis integer")? as i64),
-        4 => RedisReply::Bulk(input.bytes("redis bulk")?),
-        5 if depth == 0 => return Err(DecodeError::TooLarge("depth of a redis reply")),
-        5 => {
-            let count = input.count("redis array")?;
-            let items = (0..count).map(|_| decode_redis_reply(input, depth - 1));
-            RedisReply::Array(items.collect::<Result<_, _>>()?)
-        }
-        6 => RedisReply::Error(input.string("redis error")?),
-        _ => return Err(DecodeError::Unknown("redis reply")),
-    })
 }
 
 /// A keyspace.

@@ -22,6 +22,7 @@ pub mod lookup;
 pub mod mutant;
 pub mod names;
 pub mod operation;
+pub mod redis;
 pub mod request_id;
 pub mod s3;
 pub mod sizes;

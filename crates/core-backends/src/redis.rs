@@ -29,10 +29,11 @@ use crate::invariants::Checked;
 use crate::reply::encode_reply;
 use base_engine::EngineError;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
+use base_types::redis::find;
 use base_types::{ErrorCode, Refusal, SCAN_PAGE_BYTES_MAX, VALUE_BYTES_MAX};
 use bytes::Bytes;
-use store::{Store, View};
-use table::Run;
+use store::{Moment, Store, View};
+use table::{ReadRun, Run, WriteRun};
 
 pub use base_types::action::RedisReply as Reply;
 
@@ -70,8 +71,8 @@ impl Encode for Command {
 /// Whether a command only reads (goes to `query`) or writes (to `validate` and `apply`); `None`:
 /// there is no such command.
 pub fn is_read(argv: &[Bytes]) -> Option<bool> {
-    let spec = table::find(argv.first()?)?;
-    Some(matches!(spec.run, Run::Read(_)))
+    let run = table::run_of(find(argv.first()?)?)?;
+    Some(matches!(run, Run::Read(_)))
 }
 
 /// The refusal of an unknown command.
@@ -114,9 +115,6 @@ pub fn validate(command: &Bytes) -> Result<(), Refusal> {
     check_write(&command.0).map(drop)
 }
 
-type WriteRun = fn(&mut Store<'_>, &[Bytes]) -> Done;
-type ReadRun = fn(&View<'_>, &[Bytes]) -> Done;
-
 fn check_write(argv: &[Bytes]) -> Result<WriteRun, Refusal> {
     match check(argv)? {
         Run::Write(run) => Ok(run),
@@ -136,7 +134,8 @@ fn check_read(argv: &[Bytes]) -> Result<ReadRun, Refusal> {
 }
 
 fn check(argv: &[Bytes]) -> Result<Run, Refusal> {
-    let spec = argv.first().and_then(|name| table::find(name)).ok_or_else(|| unknown_command(argv))?;
+    let spec = argv.first().and_then(|name| find(name)).ok_or_else(|| unknown_command(argv))?;
+    let run = table::run_of(spec).ok_or_else(|| unknown_command(argv))?;
     if !spec.takes(argv.len()) {
         return Err(Refusal::new(ErrorCode::Syntax, wrong_count(spec.name)));
     }
@@ -144,7 +143,7 @@ fn check(argv: &[Bytes]) -> Result<Run, Refusal> {
         let message = format!("ERR a word is {} bytes long; at most {VALUE_BYTES_MAX} are taken", word.len());
         return Err(Refusal::new(ErrorCode::ValueTooLarge, message));
     }
-    Ok(spec.run)
+    Ok(run)
 }
 
 /// Applies a command; the reply is `encode_reply` of a [`Reply`] (Redis errors among them) or refusal.
@@ -153,7 +152,7 @@ pub fn apply(at: ApplyContext, space: &mut dyn SpaceWrite, command: &Bytes) -> R
     let reply = match decoded.and_then(|command| check_write(&command.0).map(|run| (run, command.0))) {
         Err(refusal) => Err(refusal),
         Ok((run, argv)) => {
-            let mut store = Store::open(space, at.cluster_time_ms)?;
+            let mut store = Store::open(space, moment_of(at))?;
             let reply = reply_of(run(&mut store, &argv))?;
             store.finish()?;
             Ok(reply)
@@ -167,9 +166,16 @@ pub fn query(cluster_time_ms: u64, space: &dyn SpaceRead, query: &Bytes) -> Resu
     let decoded = decode::<Command>("redis query", query);
     let reply = match decoded.and_then(|command| check_read(&command.0).map(|run| (run, command.0))) {
         Err(refusal) => Err(refusal),
-        Ok((run, argv)) => Ok(reply_of(run(&View::open(space, cluster_time_ms)?, &argv))?),
+        Ok((run, argv)) => {
+            Ok(reply_of(run(&View::open(space, Moment::new(cluster_time_ms, 0, cluster_time_ms))?, &argv))?)
+        }
     };
     Ok(encode_reply(&reply))
+}
+
+/// An entry's moment: what it picks at random begins with its place in the log.
+fn moment_of(at: ApplyContext) -> Moment {
+    Moment::new(at.cluster_time_ms, 0, at.index.0 ^ (u64::from(at.position) << 48))
 }
 
 fn reply_of(done: Done) -> Result<Reply, EngineError> {

@@ -155,10 +155,16 @@ fn write_item(bytes: &[u8], out: &mut Vec<u8>) {
 fn write_redis(reply: &RedisReply, out: &mut Vec<u8>) {
     match reply {
         RedisReply::Ok => out.extend_from_slice(b"\"OK\""),
-        RedisReply::Nil => out.extend_from_slice(b"null"),
+        RedisReply::Nil | RedisReply::NilArray => out.extend_from_slice(b"null"),
+        RedisReply::Status(text) => write_text(text, out),
         RedisReply::Integer(value) => write_number(*value, out),
-        RedisReply::Bulk(bytes) => write_item(bytes, out),
-        RedisReply::Array(items) => list(items, out, write_redis),
+        RedisReply::Bulk(bytes) | RedisReply::Double(bytes) => write_item(bytes, out),
+        RedisReply::Array(items) | RedisReply::Set(items) => list(items, out, write_redis),
+        // As RESP2 has them: one list of both in turn.
+        RedisReply::Map(pairs) | RedisReply::Pairs(pairs) | RedisReply::Streams(pairs) => {
+            let both: Vec<&RedisReply> = pairs.iter().flat_map(|(left, right)| [left, right]).collect();
+            list(&both, out, |item, out| write_redis(item, out));
+        }
         RedisReply::Error(message) => {
             out.extend_from_slice(b"{\"error\":");
             write_text(message, out);

@@ -2,11 +2,28 @@
 
 use super::numbers::{integer_of, parse_integer};
 use super::store::{check_name, Kind, Store, View, ELEMENT_AT};
+use super::table::{read, write, Entry};
 use super::{fail, integer, wrong_count, Done, Fail, Gather, Reply, REPLY_BYTES_MAX, WOULD_OVERFLOW};
 use crate::rows::prefix_end;
 use base_engine::{Direction, KeyRange};
 use bytes::Bytes;
 use std::ops::ControlFlow;
+
+/// What this file answers.
+pub(super) const COMMANDS: &[Entry] = &[
+    write("hset", hset),
+    write("hmset", hmset),
+    write("hsetnx", hsetnx),
+    read("hget", hget),
+    read("hmget", hmget),
+    write("hdel", hdel),
+    read("hlen", hlen),
+    read("hgetall", hgetall),
+    read("hkeys", hkeys),
+    read("hvals", hvals),
+    read("hexists", hexists),
+    write("hincrby", hincrby),
+];
 
 pub(super) fn hset(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
     Ok(integer(set_fields("hset", store, argv)?))

@@ -3,8 +3,25 @@
 use super::glob::matches;
 use super::numbers::parse_integer;
 use super::store::{Store, View};
+use super::table::{read, write, Entry};
 use super::{fail, integer, Done, Fail, Reply, NOT_AN_INTEGER, REPLY_BYTES_MAX, SYNTAX};
 use bytes::Bytes;
+
+/// What this file answers.
+pub(super) const COMMANDS: &[Entry] = &[
+    write("del", del),
+    write("unlink", del),
+    read("exists", exists),
+    write("expire", expire),
+    write("pexpire", pexpire),
+    write("persist", persist),
+    read("ttl", ttl),
+    read("pttl", pttl),
+    read("type", type_),
+    read("dbsize", dbsize),
+    write("flushdb", flushdb),
+    read("scan", scan),
+];
 
 /// Keys one SCAN looks at where COUNT is absent.
 const SCAN_COUNT_DEFAULT: usize = 10;

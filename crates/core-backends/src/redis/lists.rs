@@ -2,10 +2,22 @@
 
 use super::numbers::{clip, parse_integer};
 use super::store::{Kind, Meta, Store, View};
+use super::table::{read, write, Entry};
 use super::{fail, integer, Done, Fail, Gather, Reply, REPLY_BYTES_MAX, REPLY_ELEMENTS_MAX};
 use base_engine::{Direction, EngineError, KeyRange};
 use bytes::Bytes;
 use std::ops::ControlFlow;
+
+/// What this file answers.
+pub(super) const COMMANDS: &[Entry] = &[
+    write("lpush", lpush),
+    write("rpush", rpush),
+    write("lpop", lpop),
+    write("rpop", rpop),
+    read("llen", llen),
+    read("lrange", lrange),
+    read("lindex", lindex),
+];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {

@@ -1,11 +1,21 @@
 //! Sets: a row for each member, told in order.
 
 use super::store::{check_name, Kind, Store, View, ELEMENT_AT};
+use super::table::{read, write, Entry};
 use super::{integer, Done, Gather};
 use crate::rows::prefix_end;
 use base_engine::{Direction, KeyRange};
 use bytes::Bytes;
 use std::ops::ControlFlow;
+
+/// What this file answers.
+pub(super) const COMMANDS: &[Entry] = &[
+    write("sadd", sadd),
+    write("srem", srem),
+    read("smembers", smembers),
+    read("sismember", sismember),
+    read("scard", scard),
+];
 
 pub(super) fn sadd(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
     argv[2..].iter().try_for_each(|member| check_name("member", member))?;

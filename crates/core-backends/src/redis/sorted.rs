@@ -2,11 +2,23 @@
 
 use super::numbers::{clip, float_of, float_text, from_sortable, parse_float, parse_integer, sortable};
 use super::store::{check_name, Kind, Meta, Store, View, ORDER_AT};
+use super::table::{read, write, Entry};
 use super::{fail, integer, Done, Fail, Gather, Reply, SYNTAX};
 use crate::rows::prefix_end;
 use base_engine::{Direction, EngineError, KeyRange};
 use bytes::Bytes;
 use std::ops::ControlFlow;
+
+/// What this file answers.
+pub(super) const COMMANDS: &[Entry] = &[
+    write("zadd", zadd),
+    write("zrem", zrem),
+    read("zscore", zscore),
+    read("zrange", zrange),
+    read("zrangebyscore", zrangebyscore),
+    read("zcard", zcard),
+    write("zincrby", zincrby),
+];
 
 const MIN_OR_MAX: &str = "ERR min or max is not a float";
 const NAN: &str = "ERR resulting score is not a number (NaN)";

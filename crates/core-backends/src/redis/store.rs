@@ -25,6 +25,7 @@ use base_types::codec::{DecodeError, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
 use base_types::KEY_BYTES_MAX;
 use bytes::Bytes;
+use std::cell::Cell;
 
 /// Rows of garbage that one write removes at most.
 const SWEEP_ROWS: usize = 64;
@@ -51,10 +52,11 @@ pub(super) enum Kind {
     List = 3,
     Set = 4,
     Sorted = 5,
+    Stream = 6,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 5] = [Kind::String, Kind::Hash, Kind::List, Kind::Set, Kind::Sorted];
+    pub const ALL: [Kind; 6] = [Kind::String, Kind::Hash, Kind::List, Kind::Set, Kind::Sorted, Kind::Stream];
 
     pub const fn name(self) -> &'static str {
         match self {
@@ -63,6 +65,7 @@ impl Kind {
             Kind::List => "list",
             Kind::Set => "set",
             Kind::Sorted => "zset",
+            Kind::Stream => "stream",
         }
     }
 }
@@ -76,7 +79,7 @@ pub(super) struct Meta {
     pub expires_ms: u64,
     /// What `x` says; `save` keeps both alike.
     indexed_ms: u64,
-    /// A string's.
+    /// A string's value; what a stream knows beside its entries (`streams.rs`).
     pub value: Bytes,
     /// A collection's.
     pub count: u64,
@@ -91,6 +94,7 @@ impl Meta {
         match self.kind {
             Kind::String => out.raw(&self.value),
             Kind::List => out.u64(self.count).u64(self.head),
+            Kind::Stream => out.u64(self.count).raw(&self.value),
             _ => out.u64(self.count),
         };
         out.finish()
@@ -107,6 +111,7 @@ impl Meta {
             match kind {
                 Kind::String => meta.value = input.rest(),
                 Kind::List => (meta.count, meta.head) = (input.u64("count")?, input.u64("head")?),
+                Kind::Stream => (meta.count, meta.value) = (input.u64("count")?, input.rest()),
                 _ => meta.count = input.u64("count")?,
             }
             Ok(meta)
@@ -167,20 +172,50 @@ impl State {
     }
 }
 
+/// When a command runs, and where what it picks at random begins: the same on every member.
+#[derive(Clone, Debug)]
+pub(super) struct Moment {
+    /// The cluster's time, which expiry goes by.
+    pub now: u64,
+    /// The door's wall clock; zero where a client without a door asks.
+    pub unix_ms: u64,
+    seed: Cell<u64>,
+}
+
+impl Moment {
+    pub fn new(now: u64, unix_ms: u64, seed: u64) -> Moment {
+        Moment { now, unix_ms, seed: Cell::new(seed) }
+    }
+
+    /// The next number of the sequence that the seed begins (SplitMix64).
+    pub fn random(&self) -> u64 {
+        let seed = self.seed.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.seed.set(seed);
+        let mixed = (seed ^ (seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `bound`; 0 where that is 0.
+    pub fn below(&self, bound: u64) -> u64 {
+        ((u128::from(self.random()) * u128::from(bound)) >> 64) as u64
+    }
+}
+
 /// Reads at one moment.
 pub(super) struct View<'s> {
     pub space: &'s dyn SpaceRead,
-    now: u64,
+    pub moment: Moment,
     state: State,
 }
 
 impl<'s> View<'s> {
-    pub fn open(space: &'s dyn SpaceRead, now: u64) -> Result<View<'s>, EngineError> {
-        Ok(View { space, now, state: State::read(space)? })
+    pub fn open(space: &'s dyn SpaceRead, moment: Moment) -> Result<View<'s>, EngineError> {
+        Ok(View { space, moment, state: State::read(space)? })
     }
 
     pub fn now(&self) -> u64 {
-        self.now
+        self.moment.now
     }
 
     pub fn keys(&self) -> u64 {
@@ -191,7 +226,7 @@ impl<'s> View<'s> {
         check_name("key", key)?;
         let Some(row) = self.space.get(&meta_key(self.state.epoch, key))? else { return Ok(None) };
         let meta = Meta::from_row(row)?;
-        Ok(if is_expired(&meta, self.now) { None } else { Some(meta) })
+        Ok(if is_expired(&meta, self.moment.now) { None } else { Some(meta) })
     }
 
     /// As `find`; a key of another kind is an error.
@@ -212,19 +247,24 @@ impl<'s> View<'s> {
 /// Reads and writes of one command.
 pub(super) struct Store<'s> {
     pub space: &'s mut dyn SpaceWrite,
-    now: u64,
+    pub moment: Moment,
     state: State,
     stored: State,
 }
 
 impl<'s> Store<'s> {
-    pub fn open(space: &'s mut dyn SpaceWrite, now: u64) -> Result<Store<'s>, EngineError> {
+    pub fn open(space: &'s mut dyn SpaceWrite, moment: Moment) -> Result<Store<'s>, EngineError> {
         let state = State::read(space)?;
-        Ok(Store { space, now, state, stored: state })
+        Ok(Store { space, moment, state, stored: state })
+    }
+
+    /// The same state, for a command that only reads.
+    pub fn view(&self) -> View<'_> {
+        View { space: &*self.space, moment: self.moment.clone(), state: self.state }
     }
 
     pub fn now(&self) -> u64 {
-        self.now
+        self.moment.now
     }
 
     /// The key, if it is there; one that has expired is removed.
@@ -232,7 +272,7 @@ impl<'s> Store<'s> {
         check_name("key", key)?;
         let Some(row) = self.space.get(&meta_key(self.state.epoch, key))? else { return Ok(None) };
         let meta = Meta::from_row(row)?;
-        if is_expired(&meta, self.now) {
+        if is_expired(&meta, self.moment.now) {
             self.remove(key, &meta);
             return Ok(None);
         }
@@ -262,9 +302,9 @@ impl<'s> Store<'s> {
         Meta { kind, sequence, expires_ms: 0, indexed_ms: 0, value: Bytes::new(), count: 0, head: LIST_MIDDLE }
     }
 
-    /// Writes a key; a collection that has become empty is removed.
+    /// Writes a key; a collection that has become empty is removed, a stream is not.
     pub fn save(&mut self, key: &[u8], meta: &Meta) {
-        if meta.kind != Kind::String && meta.count == 0 {
+        if !matches!(meta.kind, Kind::String | Kind::Stream) && meta.count == 0 {
             return self.remove(key, meta);
         }
         if meta.expires_ms != meta.indexed_ms {
@@ -329,7 +369,7 @@ impl<'s> Store<'s> {
             return Ok(());
         }
         let start = row_key(EXPIRY, &[&self.state.epoch.to_be_bytes()]);
-        let end = expiry_key(self.state.epoch, self.now.saturating_add(1), &[]);
+        let end = expiry_key(self.state.epoch, self.moment.now.saturating_add(1), &[]);
         let (rows, _) = page(self.space, &start, Some(&end), Direction::Forward, EXPIRE_KEYS)?;
         for (row, _) in rows {
             let key = row.slice(13..);

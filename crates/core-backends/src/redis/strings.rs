@@ -2,11 +2,36 @@
 
 use super::numbers::{clip, float_of, integer_of, parse_float, parse_integer, plain_float_text};
 use super::store::{Kind, Meta, Store, View};
+use super::table::{read, write, Entry};
 use super::{
     fail, integer, wrong_count, Done, Fail, Reply, NOT_AN_INTEGER, NOT_A_FLOAT, REPLY_BYTES_MAX, SYNTAX, WOULD_OVERFLOW,
 };
 use base_types::VALUE_BYTES_MAX;
 use bytes::Bytes;
+
+/// What this file answers.
+pub(super) const COMMANDS: &[Entry] = &[
+    read("get", get),
+    write("set", set),
+    write("setnx", setnx),
+    write("setex", setex),
+    write("psetex", psetex),
+    write("getset", getset),
+    write("getdel", getdel),
+    read("mget", mget),
+    write("mset", mset),
+    write("msetnx", msetnx),
+    write("append", append),
+    read("strlen", strlen),
+    read("getrange", getrange),
+    write("setrange", setrange),
+    write("incr", incr),
+    write("decr", decr),
+    write("incrby", incrby),
+    write("decrby", decrby),
+    write("incrbyfloat", incrbyfloat),
+    write("delex", delex),
+];
 
 const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 

@@ -21,12 +21,26 @@ fn run_words(space: &mut MapSpace, now: u64, argv: Vec<Bytes>) -> Result<Reply, 
 }
 
 fn show(reply: &Reply) -> String {
+    let shown = |items: &[Reply]| items.iter().map(show).collect::<Vec<_>>().join(" ");
+    let shown_pairs = |pairs: &[(Reply, Reply)], between: &str| {
+        pairs
+            .iter()
+            .map(|(left, right)| format!("{}{between}{}", show(left), show(right)))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     match reply {
         Reply::Ok => "OK".into(),
         Reply::Nil => "nil".into(),
+        Reply::NilArray => "nil[]".into(),
+        Reply::Status(text) => text.clone(),
+        Reply::Double(text) => String::from_utf8_lossy(text).into_owned(),
+        Reply::Map(pairs) | Reply::Streams(pairs) => format!("{{{}}}", shown_pairs(pairs, ": ")),
+        Reply::Pairs(pairs) => format!("[{}]", shown_pairs(pairs, "=")),
+        Reply::Set(items) => format!("({})", shown(items)),
         Reply::Integer(value) => value.to_string(),
         Reply::Bulk(value) => format!("'{}'", String::from_utf8_lossy(value)),
-        Reply::Array(items) => format!("[{}]", items.iter().map(show).collect::<Vec<_>>().join(" ")),
+        Reply::Array(items) => format!("[{}]", shown(items)),
         Reply::Error(text) => text.clone(),
     }
 }
