@@ -132,9 +132,9 @@ impl Encode for RedisCall {
 }
 
 impl RedisCall {
-    /// Whether bytes are a call, and no plain words: read off the first.
+    /// Whether bytes are a call, and no plain words: read off the first. (A zero alone is no words at all.)
     pub fn is_call(bytes: &[u8]) -> bool {
-        bytes.first() == Some(&MARK)
+        bytes.first() == Some(&MARK) && bytes.len() > 1
     }
 
     /// The commands that it has.

@@ -10,12 +10,14 @@
 //! Always: a command that is answered with an error changed nothing a client can see (twin in `tests.rs`).
 //! Not here: RESP and connections (door-redis). Rows are drawn in docs/formats/backend-redis.md.
 
+mod calls;
 mod glob;
 mod hashes;
 mod invariants;
 mod keys;
 mod lists;
 mod numbers;
+mod overlay;
 mod sets;
 mod sorted;
 mod store;
@@ -24,12 +26,12 @@ mod table;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::contract::{decode, ApplyContext, Backend, SpaceRead, SpaceWrite};
+use crate::contract::{decode, ApplyContext, Backend, SpaceRead, SpaceWrite, Upkeep};
 use crate::invariants::Checked;
 use crate::reply::encode_reply;
 use base_engine::EngineError;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
-use base_types::redis::find;
+use base_types::redis::{find, RedisCall};
 use base_types::{ErrorCode, Refusal, SCAN_PAGE_BYTES_MAX, VALUE_BYTES_MAX};
 use bytes::Bytes;
 use store::{Moment, Store, View};
@@ -77,6 +79,11 @@ pub fn is_read(argv: &[Bytes]) -> Option<bool> {
 
 /// The refusal of an unknown command.
 pub fn unknown_command(argv: &[Bytes]) -> Refusal {
+    Refusal::new(ErrorCode::UnknownCommand, error_of_unknown(argv))
+}
+
+/// What Redis says of a command that it does not know.
+fn error_of_unknown(argv: &[Bytes]) -> String {
     let name = argv.first().map_or("", |word| std::str::from_utf8(word).unwrap_or("?"));
     let name: String = name.chars().take(128).collect();
     let mut text = format!("ERR unknown command '{name}', with args beginning with: ");
@@ -84,7 +91,7 @@ pub fn unknown_command(argv: &[Bytes]) -> Refusal {
         let word: String = String::from_utf8_lossy(&word[..word.len().min(64)]).into_owned();
         text.push_str(&format!("'{word}' "));
     }
-    Refusal::new(ErrorCode::UnknownCommand, text)
+    text
 }
 
 /// The backend, as the table has it.
@@ -103,6 +110,22 @@ impl Backend for Redis {
         query(cluster_time_ms, space, bytes)
     }
 
+    fn waits(&self, query: &Bytes) -> bool {
+        calls::waits(query)
+    }
+
+    fn has_waiting_queries(&self) -> bool {
+        true
+    }
+
+    fn next_query(&self, query: &Bytes, reply: &Bytes) -> Option<Bytes> {
+        calls::next_query(query, reply)
+    }
+
+    fn upkeep(&self, space: &dyn SpaceRead) -> Result<Option<Upkeep>, EngineError> {
+        calls::upkeep(space)
+    }
+
     fn check_invariants(&self, space: &dyn SpaceRead) -> Checked {
         invariants::check(space)
     }
@@ -111,6 +134,9 @@ impl Backend for Redis {
 /// Refuses a command that could not be applied, before it reaches the log. The message is Redis's
 /// own error text.
 pub fn validate(command: &Bytes) -> Result<(), Refusal> {
+    if RedisCall::is_call(command) {
+        return calls::validate(&decode("redis call", command)?);
+    }
     let command: Command = decode("redis command", command)?;
     check_write(&command.0).map(drop)
 }
@@ -148,11 +174,18 @@ fn check(argv: &[Bytes]) -> Result<Run, Refusal> {
 
 /// Applies a command; the reply is `encode_reply` of a [`Reply`] (Redis errors among them) or refusal.
 pub fn apply(at: ApplyContext, space: &mut dyn SpaceWrite, command: &Bytes) -> Result<Bytes, EngineError> {
+    if RedisCall::is_call(command) {
+        return Ok(encode_reply(&match decode::<RedisCall>("redis call", command) {
+            Ok(call) => calls::apply(at, space, &call)?,
+            Err(refusal) => Err(refusal),
+        }));
+    }
     let decoded = decode::<Command>("redis command", command);
     let reply = match decoded.and_then(|command| check_write(&command.0).map(|run| (run, command.0))) {
         Err(refusal) => Err(refusal),
         Ok((run, argv)) => {
             let mut store = Store::open(space, moment_of(at))?;
+            store.select(0);
             let reply = reply_of(run(&mut store, &argv))?;
             store.finish()?;
             Ok(reply)
@@ -163,6 +196,12 @@ pub fn apply(at: ApplyContext, space: &mut dyn SpaceWrite, command: &Bytes) -> R
 
 /// Answers a command that only reads; the reply is `encode_reply` of a [`Reply`] or refusal.
 pub fn query(cluster_time_ms: u64, space: &dyn SpaceRead, query: &Bytes) -> Result<Bytes, EngineError> {
+    if RedisCall::is_call(query) {
+        return Ok(encode_reply(&match decode::<RedisCall>("redis call", query) {
+            Ok(call) => calls::query(cluster_time_ms, space, &call)?,
+            Err(refusal) => Err(refusal),
+        }));
+    }
     let decoded = decode::<Command>("redis query", query);
     let reply = match decoded.and_then(|command| check_read(&command.0).map(|run| (run, command.0))) {
         Err(refusal) => Err(refusal),

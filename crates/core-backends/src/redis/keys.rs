@@ -1,10 +1,11 @@
 //! What is the same for keys of every kind: DEL, expiry, TYPE, SCAN and theirs.
 
 use super::glob::matches;
-use super::numbers::parse_integer;
+use super::numbers::{integer_of, parse_integer};
 use super::store::{Store, View};
 use super::table::{read, write, Entry};
 use super::{fail, integer, Done, Fail, Reply, NOT_AN_INTEGER, REPLY_BYTES_MAX, SYNTAX};
+use base_types::redis::DATABASES;
 use bytes::Bytes;
 
 /// What this file answers.
@@ -20,6 +21,8 @@ pub(super) const COMMANDS: &[Entry] = &[
     read("type", type_),
     read("dbsize", dbsize),
     write("flushdb", flushdb),
+    write("flushall", flushall),
+    write("swapdb", swapdb),
     read("scan", scan),
 ];
 
@@ -159,12 +162,38 @@ pub(super) fn dbsize(view: &View<'_>, _argv: &[Bytes]) -> Done {
     Ok(Reply::Integer(view.keys() as i64))
 }
 
-pub(super) fn flushdb(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+fn check_flush(argv: &[Bytes]) -> Result<(), Fail> {
     let known = |word: &Bytes| word.eq_ignore_ascii_case(b"ASYNC") || word.eq_ignore_ascii_case(b"SYNC");
     if argv.len() > 2 || !argv[1..].iter().all(known) {
         return fail(SYNTAX);
     }
+    Ok(())
+}
+
+pub(super) fn flushdb(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    check_flush(argv)?;
     store.flush()?;
+    Ok(Reply::Ok)
+}
+
+fn flushall(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    check_flush(argv)?;
+    for database in 0..DATABASES {
+        store.within(database, |store| store.flush())?;
+    }
+    Ok(Reply::Ok)
+}
+
+fn swapdb(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    let number = |word: &Bytes, which: &str| match integer_of(word) {
+        Some(number) => u8::try_from(number)
+            .ok()
+            .filter(|number| *number < DATABASES)
+            .ok_or_else(|| Fail::Redis("ERR DB index is out of range".into())),
+        None => fail(format!("ERR invalid {which} DB index")),
+    };
+    let (one, other) = (number(&argv[1], "first")?, number(&argv[2], "second")?);
+    store.swap(one, other);
     Ok(Reply::Ok)
 }
 

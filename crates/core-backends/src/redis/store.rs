@@ -1,8 +1,8 @@
 //! The rows of the redis backend (docs/formats/backend-redis.md):
 //!
 //! ```text
-//! S                              state: epoch, next sequence, keys, garbage, expiring
-//! m epoch key                    a key: kind, sequence, expiry, and a string's value or a count
+//! S                              state: next sequence, next version, garbage, and of each database its epoch, keys, expiring
+//! m epoch key                    a key: kind, sequence, expiry, version, and a string's value or a count
 //! q epoch sequence               the key with this sequence: what SCAN walks
 //! x epoch expiry key             keys that will expire, soonest first
 //! e sequence …                   elements: field, member, or list position
@@ -12,8 +12,9 @@
 //! ```
 //!
 //! A key gets a sequence never used before when it is made; its elements live under the sequence, so
-//! deleting a key of a million elements is a few rows now and a sweep later. FLUSHDB moves on to the
-//! next epoch likewise. Each write sweeps at most `SWEEP_ROWS` rows and `EXPIRE_KEYS` expired keys.
+//! deleting a key of a million elements is a few rows now and a sweep later. A database is an epoch, which is given once: FLUSHDB gives
+//! it another. Each command that writes sweeps at most `SWEEP_ROWS` rows and `EXPIRE_KEYS` expired keys; the leader proposes the rest.
+//! Each `save` gives the key a version that no key had before.
 //!
 //! Always: an expired key is not there, whether or not it was swept (twin in `tests.rs`); counts equal rows (`invariants.rs`).
 
@@ -23,14 +24,19 @@ use crate::rows::{key as row_key, key_number, page, prefix_end, prefix_page};
 use base_engine::{Direction, EngineError};
 use base_types::codec::{DecodeError, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
+use base_types::redis::{KeyVersion, DATABASES};
 use base_types::KEY_BYTES_MAX;
 use bytes::Bytes;
 use std::cell::Cell;
 
-/// Rows of garbage that one write removes at most.
+/// Rows of garbage that one command removes at most.
 const SWEEP_ROWS: usize = 64;
-/// Expired keys that one write removes at most.
+/// Expired keys that one command removes at most.
 const EXPIRE_KEYS: usize = 4;
+/// A call sweeps for so many commands at most, and a leader's `Sweep` as for so many.
+const SWEEP_COMMANDS_MAX: usize = 64;
+/// A key that has expired is not there, whether it was swept or not: leaders sweep no sooner than so long after, many at once.
+const SWEEP_AFTER_MS: u64 = 100;
 
 const STATE: u8 = b'S';
 pub(super) const META: u8 = b'm';
@@ -75,6 +81,8 @@ impl Kind {
 pub(super) struct Meta {
     pub kind: Kind,
     pub sequence: u64,
+    /// Of its last change; `save` gives a new one.
+    pub version: u64,
     /// Cluster time; zero: never.
     pub expires_ms: u64,
     /// What `x` says; `save` keeps both alike.
@@ -89,8 +97,8 @@ pub(super) struct Meta {
 
 impl Meta {
     fn row(&self) -> Bytes {
-        let mut out = Writer::with_capacity(33 + self.value.len());
-        out.u8(self.kind as u8).u64(self.sequence).u64(self.expires_ms);
+        let mut out = Writer::with_capacity(41 + self.value.len());
+        out.u8(self.kind as u8).u64(self.sequence).u64(self.expires_ms).u64(self.version);
         match self.kind {
             Kind::String => out.raw(&self.value),
             Kind::List => out.u64(self.count).u64(self.head),
@@ -105,9 +113,17 @@ impl Meta {
         let decoded = (|| {
             let kind = input.u8("kind")?;
             let kind = Kind::ALL.into_iter().find(|known| *known as u8 == kind).ok_or(DecodeError::Unknown("kind"))?;
-            let (sequence, expires_ms) = (input.u64("sequence")?, input.u64("expiry")?);
-            let mut meta =
-                Meta { kind, sequence, expires_ms, indexed_ms: expires_ms, value: Bytes::new(), count: 0, head: 0 };
+            let (sequence, expires_ms, version) = (input.u64("sequence")?, input.u64("expiry")?, input.u64("version")?);
+            let mut meta = Meta {
+                kind,
+                sequence,
+                version,
+                expires_ms,
+                indexed_ms: expires_ms,
+                value: Bytes::new(),
+                count: 0,
+                head: 0,
+            };
             match kind {
                 Kind::String => meta.value = input.rest(),
                 Kind::List => (meta.count, meta.head) = (input.u64("count")?, input.u64("head")?),
@@ -140,13 +156,34 @@ pub(super) const ELEMENT_AT: usize = 9;
 /// The length of tag, sequence and score in an order row.
 pub(super) const ORDER_AT: usize = 17;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct State {
+/// What is known of a database.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Database {
     pub epoch: u32,
-    next: u64,
     pub keys: u64,
-    pub garbage: u64,
     pub expiring: u64,
+}
+
+/// What is known of the whole space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct State {
+    /// The last sequence, version and epoch that were given.
+    sequence: u64,
+    version: u64,
+    epoch: u32,
+    pub garbage: u64,
+    pub databases: [Database; DATABASES as usize],
+}
+
+impl Default for State {
+    /// Each database begins with its own number as its epoch.
+    fn default() -> State {
+        let mut databases = [Database { epoch: 0, keys: 0, expiring: 0 }; DATABASES as usize];
+        for (epoch, database) in (0..).zip(&mut databases) {
+            database.epoch = epoch;
+        }
+        State { sequence: 0, version: 0, epoch: u32::from(DATABASES) - 1, garbage: 0, databases }
+    }
 }
 
 impl State {
@@ -154,21 +191,38 @@ impl State {
         let Some(row) = space.get(&[STATE])? else { return Ok(State::default()) };
         let mut input = Reader::new(row);
         let decoded = (|| {
-            Ok(State {
-                epoch: input.u32("epoch")?,
-                next: input.u64("next sequence")?,
-                keys: input.u64("keys")?,
+            let mut state = State {
+                sequence: input.u64("last sequence")?,
+                version: input.u64("last version")?,
+                epoch: input.u32("last epoch")?,
                 garbage: input.u64("garbage")?,
-                expiring: input.u64("expiring")?,
-            })
+                ..State::default()
+            };
+            for _ in 0..input.u8("databases")? {
+                let number = usize::from(input.u8("database")?);
+                let database = state.databases.get_mut(number).ok_or(DecodeError::Unknown("database"))?;
+                let (epoch, keys) = (input.u32("epoch")?, input.u64("keys")?);
+                *database = Database { epoch, keys, expiring: input.u64("expiring")? };
+            }
+            Ok(state)
         })();
         decoded.map_err(|error| corrupt_row("redis state", error))
     }
 
     fn row(&self) -> Bytes {
-        let mut out = Writer::with_capacity(36);
-        out.u32(self.epoch).u64(self.next).u64(self.keys).u64(self.garbage).u64(self.expiring);
+        let fresh = State::default().databases;
+        let used = || self.databases.iter().zip(&fresh).enumerate().filter(|(_, (now, fresh))| now != fresh);
+        let mut out = Writer::with_capacity(64);
+        out.u64(self.sequence).u64(self.version).u32(self.epoch).u64(self.garbage).u8(used().count() as u8);
+        for (number, (database, _)) in used() {
+            out.u8(number as u8).u32(database.epoch).u64(database.keys).u64(database.expiring);
+        }
         out.finish()
+    }
+
+    /// A database that there is: the number was checked when the call was decoded.
+    fn database(&self, number: u8) -> &Database {
+        &self.databases[usize::from(number % DATABASES)]
     }
 }
 
@@ -207,11 +261,34 @@ pub(super) struct View<'s> {
     pub space: &'s dyn SpaceRead,
     pub moment: Moment,
     state: State,
+    database: u8,
 }
 
 impl<'s> View<'s> {
+    /// Of database 0.
     pub fn open(space: &'s dyn SpaceRead, moment: Moment) -> Result<View<'s>, EngineError> {
-        Ok(View { space, moment, state: State::read(space)? })
+        Ok(View { space, moment, state: State::read(space)?, database: 0 })
+    }
+
+    pub fn select(&mut self, database: u8) {
+        self.database = database;
+    }
+
+    /// The same view, to be moved to another database.
+    pub fn again(&self) -> View<'s> {
+        View { space: self.space, moment: self.moment.clone(), state: self.state, database: self.database }
+    }
+
+    fn epoch(&self) -> u32 {
+        self.state.database(self.database).epoch
+    }
+
+    /// The version of a key in any database; 0: it is not there.
+    pub fn version_of(&mut self, key: &KeyVersion) -> Result<u64, Fail> {
+        let before = std::mem::replace(&mut self.database, key.database);
+        let found = self.find(&key.key);
+        self.database = before;
+        Ok(found?.map_or(0, |meta| meta.version))
     }
 
     pub fn now(&self) -> u64 {
@@ -219,12 +296,12 @@ impl<'s> View<'s> {
     }
 
     pub fn keys(&self) -> u64 {
-        self.state.keys
+        self.state.database(self.database).keys
     }
 
     pub fn find(&self, key: &[u8]) -> Result<Option<Meta>, Fail> {
         check_name("key", key)?;
-        let Some(row) = self.space.get(&meta_key(self.state.epoch, key))? else { return Ok(None) };
+        let Some(row) = self.space.get(&meta_key(self.epoch(), key))? else { return Ok(None) };
         let meta = Meta::from_row(row)?;
         Ok(if is_expired(&meta, self.moment.now) { None } else { Some(meta) })
     }
@@ -236,31 +313,60 @@ impl<'s> View<'s> {
 
     /// Keys with sequences behind `after`, in that order, and whether there are more.
     pub fn walk(&self, after: u64, limit: usize) -> Result<(Vec<(u64, Bytes)>, bool), EngineError> {
-        let prefix = row_key(SEQUENCE, &[&self.state.epoch.to_be_bytes()]);
-        let start = row_key(SEQUENCE, &[&self.state.epoch.to_be_bytes(), &after.saturating_add(1).to_be_bytes()]);
+        let prefix = row_key(SEQUENCE, &[&self.epoch().to_be_bytes()]);
+        let start = row_key(SEQUENCE, &[&self.epoch().to_be_bytes(), &after.saturating_add(1).to_be_bytes()]);
         let (rows, more) = page(self.space, &start, prefix_end(&prefix).as_deref(), Direction::Forward, limit)?;
         let rows = rows.into_iter().map(|(row, key)| Ok((key_number(&row, 5)?, key)));
         Ok((rows.collect::<Result<_, EngineError>>()?, more))
     }
 }
 
-/// Reads and writes of one command.
+/// Reads and writes of the commands of one call.
 pub(super) struct Store<'s> {
     pub space: &'s mut dyn SpaceWrite,
     pub moment: Moment,
     state: State,
     stored: State,
+    database: u8,
+    /// Commands that have written, for the sweep's measure.
+    commands: usize,
 }
 
 impl<'s> Store<'s> {
     pub fn open(space: &'s mut dyn SpaceWrite, moment: Moment) -> Result<Store<'s>, EngineError> {
         let state = State::read(space)?;
-        Ok(Store { space, moment, state, stored: state })
+        Ok(Store { space, moment, state, stored: state, database: 0, commands: 0 })
+    }
+
+    /// What follows is a command in this database.
+    pub fn select(&mut self, database: u8) {
+        self.database = database;
+        self.commands += 1;
+    }
+
+    pub fn database(&self) -> u8 {
+        self.database
+    }
+
+    /// Carries out something in another database.
+    pub fn within<T>(&mut self, database: u8, run: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.database, database);
+        let done = run(self);
+        self.database = before;
+        done
     }
 
     /// The same state, for a command that only reads.
     pub fn view(&self) -> View<'_> {
-        View { space: &*self.space, moment: self.moment.clone(), state: self.state }
+        View { space: &*self.space, moment: self.moment.clone(), state: self.state, database: self.database }
+    }
+
+    fn epoch(&self) -> u32 {
+        self.state.database(self.database).epoch
+    }
+
+    fn here(&mut self) -> &mut Database {
+        &mut self.state.databases[usize::from(self.database % DATABASES)]
     }
 
     pub fn now(&self) -> u64 {
@@ -270,7 +376,7 @@ impl<'s> Store<'s> {
     /// The key, if it is there; one that has expired is removed.
     pub fn find(&mut self, key: &[u8]) -> Result<Option<Meta>, Fail> {
         check_name("key", key)?;
-        let Some(row) = self.space.get(&meta_key(self.state.epoch, key))? else { return Ok(None) };
+        let Some(row) = self.space.get(&meta_key(self.epoch(), key))? else { return Ok(None) };
         let meta = Meta::from_row(row)?;
         if is_expired(&meta, self.moment.now) {
             self.remove(key, &meta);
@@ -294,12 +400,21 @@ impl<'s> Store<'s> {
 
     /// A key of which only its sequence is written yet.
     pub fn new_key(&mut self, key: &[u8], kind: Kind) -> Meta {
-        self.state.next += 1;
-        self.state.keys += 1;
-        let sequence = self.state.next;
-        let row = row_key(SEQUENCE, &[&self.state.epoch.to_be_bytes(), &sequence.to_be_bytes()]);
+        self.state.sequence += 1;
+        self.here().keys += 1;
+        let sequence = self.state.sequence;
+        let row = row_key(SEQUENCE, &[&self.epoch().to_be_bytes(), &sequence.to_be_bytes()]);
         self.space.put(row, Bytes::copy_from_slice(key));
-        Meta { kind, sequence, expires_ms: 0, indexed_ms: 0, value: Bytes::new(), count: 0, head: LIST_MIDDLE }
+        Meta {
+            kind,
+            sequence,
+            version: 0,
+            expires_ms: 0,
+            indexed_ms: 0,
+            value: Bytes::new(),
+            count: 0,
+            head: LIST_MIDDLE,
+        }
     }
 
     /// Writes a key; a collection that has become empty is removed, a stream is not.
@@ -310,28 +425,32 @@ impl<'s> Store<'s> {
         if meta.expires_ms != meta.indexed_ms {
             self.unindex(key, meta);
             if meta.expires_ms != 0 {
-                self.state.expiring += 1;
-                self.space.put(expiry_key(self.state.epoch, meta.expires_ms, key), Bytes::new());
+                self.here().expiring += 1;
+                self.space.put(expiry_key(self.epoch(), meta.expires_ms, key), Bytes::new());
             }
         }
-        self.space.put(meta_key(self.state.epoch, key), meta.row());
+        self.state.version += 1;
+        let stamped = Meta { version: self.state.version, ..meta.clone() };
+        self.space.put(meta_key(self.epoch(), key), stamped.row());
     }
 
     fn unindex(&mut self, key: &[u8], meta: &Meta) {
         if meta.indexed_ms != 0 {
             let counted = planted(Mutant::ExpiringCounted);
-            self.state.expiring = self.state.expiring.saturating_sub(u64::from(!counted));
-            self.space.delete(expiry_key(self.state.epoch, meta.indexed_ms, key));
+            let database = self.here();
+            database.expiring = database.expiring.saturating_sub(u64::from(!counted));
+            self.space.delete(expiry_key(self.epoch(), meta.indexed_ms, key));
         }
     }
 
     /// Removes a key; its elements are left to the sweep.
     pub fn remove(&mut self, key: &[u8], meta: &Meta) {
         self.unindex(key, meta);
-        self.space.delete(meta_key(self.state.epoch, key));
-        self.space.delete(row_key(SEQUENCE, &[&self.state.epoch.to_be_bytes(), &meta.sequence.to_be_bytes()]));
-        self.state.keys = self.state.keys.saturating_sub(1);
-        if meta.kind != Kind::String && meta.count > 0 {
+        self.space.delete(meta_key(self.epoch(), key));
+        self.space.delete(row_key(SEQUENCE, &[&self.epoch().to_be_bytes(), &meta.sequence.to_be_bytes()]));
+        let database = self.here();
+        database.keys = database.keys.saturating_sub(1);
+        if meta.kind == Kind::Stream || meta.kind != Kind::String && meta.count > 0 {
             self.discard(meta.sequence);
         }
     }
@@ -341,47 +460,74 @@ impl<'s> Store<'s> {
         self.space.put(row_key(GARBAGE, &[&sequence.to_be_bytes()]), Bytes::new());
     }
 
-    /// Removes every key: the database moves to the next epoch.
+    /// Removes every key of the database: it gets another epoch.
     pub fn flush(&mut self) -> Result<(), Fail> {
-        if self.state.keys == 0 {
+        if self.here().keys == 0 {
             return Ok(());
         }
-        let Some(next) = self.state.epoch.checked_add(1) else {
-            return fail("ERR the database cannot be flushed any more; delete the cluster and create it again");
+        let Some(epoch) = self.state.epoch.checked_add(1) else {
+            return fail("ERR the database cannot be flushed any more; delete the keyspace and create it again");
         };
-        self.space.put(row_key(GARBAGE_EPOCH, &[&self.state.epoch.to_be_bytes()]), Bytes::new());
-        self.state = State { epoch: next, keys: 0, expiring: 0, garbage: self.state.garbage + 1, ..self.state };
+        self.space.put(row_key(GARBAGE_EPOCH, &[&self.epoch().to_be_bytes()]), Bytes::new());
+        self.state.epoch = epoch;
+        self.state.garbage += 1;
+        *self.here() = Database { epoch, keys: 0, expiring: 0 };
         Ok(())
     }
 
-    /// Ends a command: sweeps a little, writes the state.
+    /// Exchanges all keys of two databases.
+    pub fn swap(&mut self, one: u8, other: u8) {
+        self.state.databases.swap(usize::from(one % DATABASES), usize::from(other % DATABASES));
+    }
+
+    /// Ends a call: sweeps a little for each command, writes the state.
     pub fn finish(mut self) -> Result<(), EngineError> {
-        self.sweep_expired()?;
-        self.sweep_garbage()?;
+        let commands = self.commands.clamp(1, SWEEP_COMMANDS_MAX);
+        self.sweep_expired(EXPIRE_KEYS * commands)?;
+        self.sweep_garbage(SWEEP_ROWS * commands)?;
+        self.write_state();
+        Ok(())
+    }
+
+    /// What a leader proposes: removes what has expired and what nobody owns any more. Gives how many keys.
+    pub fn sweep(mut self) -> Result<u32, EngineError> {
+        let removed = self.sweep_expired(EXPIRE_KEYS * SWEEP_COMMANDS_MAX)?;
+        self.sweep_garbage(SWEEP_ROWS * SWEEP_COMMANDS_MAX)?;
+        self.write_state();
+        Ok(removed)
+    }
+
+    fn write_state(&mut self) {
         if self.state != self.stored {
             self.space.put(row_key(STATE, &[]), self.state.row());
         }
-        Ok(())
     }
 
-    fn sweep_expired(&mut self) -> Result<(), EngineError> {
-        if self.state.expiring == 0 {
-            return Ok(());
-        }
-        let start = row_key(EXPIRY, &[&self.state.epoch.to_be_bytes()]);
-        let end = expiry_key(self.state.epoch, self.moment.now.saturating_add(1), &[]);
-        let (rows, _) = page(self.space, &start, Some(&end), Direction::Forward, EXPIRE_KEYS)?;
-        for (row, _) in rows {
-            let key = row.slice(13..);
-            if let Some(meta) = self.space.get(&meta_key(self.state.epoch, &key))? {
-                self.remove(&key, &Meta::from_row(meta)?);
+    fn sweep_expired(&mut self, most: usize) -> Result<u32, EngineError> {
+        let (mut left, mut removed) = (most, 0);
+        for number in 0..DATABASES {
+            if left == 0 || self.state.database(number).expiring == 0 {
+                continue;
+            }
+            self.database = number;
+            let epoch = self.epoch();
+            let start = row_key(EXPIRY, &[&epoch.to_be_bytes()]);
+            let end = expiry_key(epoch, self.moment.now.saturating_add(1), &[]);
+            let (rows, _) = page(self.space, &start, Some(&end), Direction::Forward, left)?;
+            left -= rows.len();
+            for (row, _) in rows {
+                let key = row.slice(13..);
+                if let Some(meta) = self.space.get(&meta_key(epoch, &key))? {
+                    self.remove(&key, &Meta::from_row(meta)?);
+                    removed += 1;
+                }
             }
         }
-        Ok(())
+        Ok(removed)
     }
 
-    fn sweep_garbage(&mut self) -> Result<(), EngineError> {
-        let mut budget = SWEEP_ROWS;
+    fn sweep_garbage(&mut self, most: usize) -> Result<(), EngineError> {
+        let mut budget = most;
         while budget > 0 && self.state.garbage > 0 {
             let (heap, _) = prefix_page(self.space, &[GARBAGE], None, 1)?;
             let used = match heap.first() {
@@ -440,6 +586,23 @@ impl<'s> Store<'s> {
         self.state.garbage -= 1;
         Ok(used)
     }
+}
+
+/// When a leader is to propose a sweep, in the cluster's time; none: there is nothing to sweep.
+pub(super) fn next_sweep(space: &dyn SpaceRead) -> Result<Option<u64>, EngineError> {
+    let state = State::read(space)?;
+    if state.garbage > 0 {
+        return Ok(Some(0));
+    }
+    let mut soonest: Option<u64> = None;
+    for database in state.databases.iter().filter(|database| database.expiring > 0) {
+        let (rows, _) = prefix_page(space, &row_key(EXPIRY, &[&database.epoch.to_be_bytes()]), None, 1)?;
+        for (row, _) in rows {
+            let at = key_number(&row, 5)?.saturating_add(SWEEP_AFTER_MS);
+            soonest = Some(soonest.map_or(at, |soonest| soonest.min(at)));
+        }
+    }
+    Ok(soonest)
 }
 
 /// From where to where the rows of an epoch lie.

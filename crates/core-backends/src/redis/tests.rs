@@ -4,7 +4,7 @@ use crate::testing::MapSpace;
 use base_types::LogIndex;
 use std::collections::{BTreeMap, BTreeSet};
 
-fn words(line: &str) -> Vec<Bytes> {
+pub(crate) fn words(line: &str) -> Vec<Bytes> {
     line.split(' ').map(|word| Bytes::from(word.replace('~', " ").replace("''", ""))).collect()
 }
 

@@ -1,0 +1,235 @@
+//! Calls of the Redis door: several commands at a time, transactions, versions of keys, and reads that wait for a change.
+//!
+//! ```text
+//!   Commands, Transaction, Sweep ──▶ apply      the rest, and commands that only read ──▶ query
+//! ```
+//!
+//! Always: a transaction whose watched keys have changed does nothing; what is tried changes nothing; commands of a call see what those
+//! before them did.
+//! Held by: `a_transaction_is_all_or_nothing`, `what_is_tried_changes_nothing`, `commands_of_a_call_see_each_other`.
+//! Not here: what a command does.
+
+use super::overlay::Overlay;
+use super::store::{next_sweep, Moment, Store, View};
+use super::table::{run_of, Run};
+use super::{error_of_unknown, reply_of, wrong_count, Fail, Reply};
+use crate::contract::{ApplyContext, SpaceRead, SpaceWrite, Upkeep};
+use crate::reply::decode_reply;
+use base_engine::EngineError;
+use base_types::codec::Encode;
+use base_types::redis::{KeyVersion, RedisAnswer, RedisAsk, RedisCall, RedisCommand};
+use base_types::{ErrorCode, Refusal, VALUE_BYTES_MAX};
+use bytes::Bytes;
+
+/// The most rows that commands change which are tried; beyond it the call is refused.
+const TRY_ROWS_MAX: usize = 100_000;
+/// The most bytes of the replies of one call.
+const CALL_REPLY_BYTES_MAX: usize = 64 << 20;
+/// Where a call's kind of question is among its bytes: after mark, form, time and seed.
+const ASK_AT: usize = 18;
+/// `RedisAsk::AwaitKeys` and `RedisAsk::Messages`, as bytes.
+const WAITING: [u8; 2] = [4, 6];
+
+/// What a call came to: an answer, a refusal of the whole call, or damage.
+type Answered = Result<Result<RedisAnswer, Refusal>, EngineError>;
+
+/// Refuses a call that could not be applied.
+pub(super) fn validate(call: &RedisCall) -> Result<(), Refusal> {
+    call.check()?;
+    let words = call.commands().iter().flat_map(|command| &command.words);
+    if let Some(word) = words.clone().find(|word| word.len() > VALUE_BYTES_MAX) {
+        let message = format!("ERR a word is {} bytes long; at most {VALUE_BYTES_MAX} are taken", word.len());
+        return Err(Refusal::new(ErrorCode::ValueTooLarge, message));
+    }
+    match call.ask {
+        RedisAsk::Commands { .. } | RedisAsk::Transaction { .. } | RedisAsk::Sweep => Ok(()),
+        _ => Err(Refusal::new(ErrorCode::InvalidRequest, "ERR a call that only reads was sent as a write; query it")),
+    }
+}
+
+pub(super) fn apply(at: ApplyContext, space: &mut dyn SpaceWrite, call: &RedisCall) -> Answered {
+    if let Err(refusal) = validate(call) {
+        return Ok(Err(refusal));
+    }
+    // The place in the log: alike on every member, and no other entry's.
+    let seed = at.index.0 ^ (u64::from(at.position) << 48) ^ u64::from(at.life.0);
+    let mut store = Store::open(space, Moment::new(at.cluster_time_ms, call.unix_ms, seed))?;
+    let answer = match &call.ask {
+        RedisAsk::Sweep => return Ok(Ok(RedisAnswer::Swept { keys: store.sweep()? })),
+        RedisAsk::Transaction { watched, .. } if changed(&store.view(), watched)? => RedisAnswer::Aborted,
+        _ => RedisAnswer::Replies { replies: run_all(&mut store, call.commands())? },
+    };
+    store.finish()?;
+    Ok(Ok(answer))
+}
+
+pub(super) fn query(cluster_time_ms: u64, space: &dyn SpaceRead, call: &RedisCall) -> Answered {
+    if let Err(refusal) = call.check() {
+        return Ok(Err(refusal));
+    }
+    let moment = Moment::new(cluster_time_ms, call.unix_ms, call.seed);
+    let mut view = View::open(space, moment.clone())?;
+    Ok(Ok(match &call.ask {
+        RedisAsk::Transaction { watched, .. } if changed(&view, watched)? => RedisAnswer::Aborted,
+        RedisAsk::Commands { commands } | RedisAsk::Transaction { commands, .. } => {
+            match read_all(&mut view, commands)? {
+                Some(replies) => RedisAnswer::Replies { replies },
+                None => return Ok(Err(not_a_read())),
+            }
+        }
+        RedisAsk::Versions { keys } | RedisAsk::AwaitKeys { keys } => {
+            RedisAnswer::Versions { versions: versions(&mut view, keys)? }
+        }
+        RedisAsk::Try { commands } => return try_all(space, &mut view, commands),
+        RedisAsk::Messages { .. } => {
+            return Ok(Err(Refusal::new(ErrorCode::InvalidRequest, "ERR this backend keeps no messages")))
+        }
+        RedisAsk::Sweep => return Ok(Err(not_a_read())),
+    }))
+}
+
+fn not_a_read() -> Refusal {
+    Refusal::new(ErrorCode::InvalidRequest, "ERR a call that writes was sent as a query; propose it")
+}
+
+/// A key's version, where the key can be one at all.
+fn version(view: &mut View<'_>, key: &KeyVersion) -> Result<u64, EngineError> {
+    match view.version_of(key) {
+        Ok(version) => Ok(version),
+        // A name that is too long: no such key can be there.
+        Err(Fail::Redis(_)) => Ok(0),
+        Err(Fail::Engine(error)) => Err(error),
+    }
+}
+
+fn versions(view: &mut View<'_>, keys: &[KeyVersion]) -> Result<Vec<u64>, EngineError> {
+    keys.iter().map(|key| version(view, key)).collect()
+}
+
+fn changed(view: &View<'_>, watched: &[KeyVersion]) -> Result<bool, EngineError> {
+    let mut view = view.again();
+    for key in watched {
+        if version(&mut view, key)? != key.version {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What stops a call's replies from growing without a bound.
+#[derive(Default)]
+struct Room(usize);
+
+impl Room {
+    /// Counts a reply of a command that read; one too many becomes an error.
+    fn admit(&mut self, reply: Reply) -> Reply {
+        if self.0 > CALL_REPLY_BYTES_MAX {
+            return Reply::Error(format!(
+                "ERR the replies of this pipeline have more than {CALL_REPLY_BYTES_MAX} bytes; read in parts"
+            ));
+        }
+        self.0 += size(&reply);
+        reply
+    }
+}
+
+/// About what a reply takes.
+fn size(reply: &Reply) -> usize {
+    let all = |items: &[Reply]| items.iter().map(size).sum::<usize>();
+    let both = |pairs: &[(Reply, Reply)]| pairs.iter().map(|(left, right)| size(left) + size(right)).sum::<usize>();
+    8 + match reply {
+        Reply::Bulk(bytes) | Reply::Double(bytes) => bytes.len(),
+        Reply::Array(items) | Reply::Set(items) => all(items),
+        Reply::Map(pairs) | Reply::Pairs(pairs) | Reply::Streams(pairs) => both(pairs),
+        Reply::Error(text) | Reply::Status(text) => text.len(),
+        Reply::Ok | Reply::Nil | Reply::NilArray | Reply::Integer(_) => 0,
+    }
+}
+
+/// What carries a command out, or the error that it is answered with.
+fn find(command: &RedisCommand) -> Result<Run, Reply> {
+    let spec = command.spec().ok_or_else(|| Reply::Error(error_of_unknown(&command.words)))?;
+    let run = run_of(spec).ok_or_else(|| Reply::Error(error_of_unknown(&command.words)))?;
+    if !spec.takes(command.words.len()) {
+        return Err(Reply::Error(wrong_count(spec.name)));
+    }
+    Ok(run)
+}
+
+fn run_all(store: &mut Store<'_>, commands: &[RedisCommand]) -> Result<Vec<Reply>, EngineError> {
+    let (mut replies, mut room) = (Vec::with_capacity(commands.len()), Room::default());
+    for command in commands {
+        store.select(command.database);
+        let reply = match find(command) {
+            Err(reply) => reply,
+            Ok(Run::Read(run)) => room.admit(reply_of(run(&store.view(), &command.words))?),
+            Ok(Run::Write(run)) => reply_of(run(store, &command.words))?,
+        };
+        replies.push(reply);
+    }
+    Ok(replies)
+}
+
+/// `None`: one of them writes.
+fn read_all(view: &mut View<'_>, commands: &[RedisCommand]) -> Result<Option<Vec<Reply>>, EngineError> {
+    let (mut replies, mut room) = (Vec::with_capacity(commands.len()), Room::default());
+    for command in commands {
+        view.select(command.database);
+        replies.push(match find(command) {
+            Err(reply) => reply,
+            Ok(Run::Read(run)) => room.admit(reply_of(run(view, &command.words))?),
+            Ok(Run::Write(_)) => return Ok(None),
+        });
+    }
+    Ok(Some(replies))
+}
+
+fn try_all(space: &dyn SpaceRead, view: &mut View<'_>, commands: &[RedisCommand]) -> Answered {
+    let mut keys: Vec<KeyVersion> = Vec::new();
+    for command in commands {
+        for key in command.keys() {
+            if !keys.iter().any(|known| known.database == command.database && known.key == *key) {
+                keys.push(KeyVersion { database: command.database, key: key.clone(), version: 0 });
+            }
+        }
+    }
+    for key in &mut keys {
+        key.version = version(view, key)?;
+    }
+    let mut overlay = Overlay::new(space);
+    let mut store = Store::open(&mut overlay, view.moment.clone())?;
+    let replies = run_all(&mut store, commands)?;
+    if overlay.rows() > TRY_ROWS_MAX {
+        let message = format!("ERR the script changes more than {TRY_ROWS_MAX} rows");
+        return Ok(Err(Refusal::new(ErrorCode::InvalidRequest, message)));
+    }
+    Ok(Ok(RedisAnswer::Tried { replies, keys }))
+}
+
+/// Whether a query may wait. Plain words begin with their number, which is not zero.
+pub(super) fn waits(query: &Bytes) -> bool {
+    RedisCall::is_call(query) && query.get(ASK_AT).is_some_and(|ask| WAITING.contains(ask))
+}
+
+/// The same question once more, where nothing has changed yet.
+pub(super) fn next_query(query: &Bytes, reply: &Bytes) -> Option<Bytes> {
+    let call = RedisCall::from_bytes(query.clone()).ok()?;
+    let answer = decode_reply::<RedisAnswer>(reply.clone()).ok()?;
+    let nothing_yet = match (&call.ask, &answer) {
+        (RedisAsk::AwaitKeys { keys }, RedisAnswer::Versions { versions }) => {
+            keys.iter().map(|key| key.version).eq(versions.iter().copied())
+        }
+        (RedisAsk::Messages { .. }, RedisAnswer::Messages { messages, lost, .. }) => messages.is_empty() && !lost,
+        _ => false,
+    };
+    nothing_yet.then(|| query.clone())
+}
+
+/// What a leader proposes: a sweep of what has expired, and of what is left of keys that are gone.
+pub(super) fn upkeep(space: &dyn SpaceRead) -> Result<Option<Upkeep>, EngineError> {
+    let command = || RedisCall { unix_ms: 0, seed: 0, ask: RedisAsk::Sweep }.to_bytes();
+    Ok(next_sweep(space)?.map(|at_ms| Upkeep { at_ms, command: command() }))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+use super::super::tests::words;
+use super::super::{apply, query, validate};
+use super::*;
+use crate::testing::MapSpace;
+use base_types::{BackendKind, Generation, LogIndex};
+
+/// One space, its log and its clock.
+#[derive(Default)]
+struct Bed {
+    space: MapSpace,
+    index: u64,
+    now: u64,
+}
+
+impl Bed {
+    fn ask(&mut self, ask: RedisAsk) -> Result<RedisAnswer, Refusal> {
+        let call = RedisCall { unix_ms: 1_000_000 + self.now, seed: 1, ask };
+        if call.read_only() {
+            return decode_reply(query(self.now, &self.space, &call.to_bytes()).unwrap());
+        }
+        validate(&call.to_bytes())?;
+        self.index += 1;
+        let (life, index) = (Generation(1), LogIndex(self.index));
+        let at = ApplyContext { life, index, position: 0, cluster_time_ms: self.now };
+        let reply = apply(at, &mut self.space, &call.to_bytes()).unwrap();
+        crate::testing::check(BackendKind::Redis, &self.space);
+        decode_reply(reply)
+    }
+
+    fn run(&mut self, lines: &[(u8, &str)]) -> Vec<Reply> {
+        match self.ask(RedisAsk::Commands { commands: commands(lines) }) {
+            Ok(RedisAnswer::Replies { replies }) => replies,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn versions(&mut self, keys: &[KeyVersion]) -> Vec<u64> {
+        match self.ask(RedisAsk::Versions { keys: keys.to_vec() }) {
+            Ok(RedisAnswer::Versions { versions }) => versions,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn commands(lines: &[(u8, &str)]) -> Vec<RedisCommand> {
+    lines.iter().map(|(database, line)| RedisCommand { database: *database, words: words(line) }).collect()
+}
+
+fn key(database: u8, name: &'static str, version: u64) -> KeyVersion {
+    KeyVersion { database, key: Bytes::from_static(name.as_bytes()), version }
+}
+
+fn bulk(text: &'static str) -> Reply {
+    Reply::Bulk(Bytes::from_static(text.as_bytes()))
+}
+
+#[test]
+fn commands_of_a_call_see_each_other() {
+    let mut bed = Bed::default();
+    let replies = bed.run(&[
+        (0, "set a 1"),
+        (0, "incr a"),
+        (0, "get a"),
+        (0, "hget a f"),
+        (0, "nosuch"),
+        (0, "get"),
+        (0, "incr a"),
+    ]);
+    assert_eq!(replies[..3], [Reply::Ok, Reply::Integer(2), bulk("2")]);
+    assert!(matches!(&replies[3], Reply::Error(text) if text.starts_with("WRONGTYPE")));
+    assert_eq!(replies[4], Reply::Error("ERR unknown command 'nosuch', with args beginning with: ".into()));
+    assert_eq!(replies[5], Reply::Error("ERR wrong number of arguments for 'get' command".into()));
+    assert_eq!(replies[6], Reply::Integer(3));
+}
+
+#[test]
+fn databases_lie_apart() {
+    let mut bed = Bed::default();
+    bed.run(&[(0, "set a zero"), (15, "set a fifteen"), (15, "set b x px 10")]);
+    assert_eq!(bed.run(&[(0, "get a"), (15, "get a"), (1, "get a")]), [bulk("zero"), bulk("fifteen"), Reply::Nil]);
+    assert_eq!(bed.run(&[(0, "dbsize"), (15, "dbsize")]), [Reply::Integer(1), Reply::Integer(2)]);
+    bed.run(&[(15, "flushdb"), (15, "set c 1")]);
+    assert_eq!(bed.run(&[(0, "get a"), (15, "get a"), (15, "dbsize")]), [bulk("zero"), Reply::Nil, Reply::Integer(1)]);
+    assert!(bed.ask(RedisAsk::Commands { commands: commands(&[(16, "set a 1")]) }).is_err());
+    bed.run(&[(2, "swapdb 0 15")]);
+    assert_eq!(bed.run(&[(15, "get a"), (0, "dbsize"), (0, "get c")]), [bulk("zero"), Reply::Integer(1), bulk("1")]);
+    bed.run(&[(2, "swapdb 15 0"), (2, "set t 1")]);
+    assert_eq!(bed.run(&[(0, "swapdb 0 16")]), [Reply::Error("ERR DB index is out of range".into())]);
+    // What was flushed is swept, by the leader's own proposals too.
+    while let Some(upkeep) = upkeep(&bed.space).unwrap() {
+        assert_eq!(upkeep.at_ms, 0);
+        bed.ask(RedisAsk::Sweep).unwrap();
+    }
+    assert_eq!(bed.run(&[(0, "get a"), (15, "get c")]), [bulk("zero"), bulk("1")]);
+}
+
+#[test]
+fn what_expires_is_swept_when_it_is_due() {
+    let mut bed = Bed::default();
+    bed.run(&[(0, "set a 1 px 500"), (3, "set b 1 px 300"), (3, "set c 1")]);
+    assert_eq!(upkeep(&bed.space).unwrap().map(|upkeep| upkeep.at_ms), Some(400));
+    bed.now = 400;
+    assert_eq!(bed.ask(RedisAsk::Sweep), Ok(RedisAnswer::Swept { keys: 1 }));
+    assert_eq!(upkeep(&bed.space).unwrap().map(|upkeep| upkeep.at_ms), Some(600));
+    bed.now = 600;
+    assert_eq!(bed.ask(RedisAsk::Sweep), Ok(RedisAnswer::Swept { keys: 1 }));
+    assert_eq!(upkeep(&bed.space).unwrap(), None);
+    assert_eq!(bed.run(&[(0, "dbsize"), (3, "dbsize")]), [Reply::Integer(0), Reply::Integer(1)]);
+}
+
+#[test]
+fn a_transaction_is_all_or_nothing() {
+    let mut bed = Bed::default();
+    bed.run(&[(0, "set a 1"), (1, "sadd s x")]);
+    let seen = bed.versions(&[key(0, "a", 0), key(1, "s", 0), key(0, "none", 0)]);
+    assert!(seen[0] > 0 && seen[1] > seen[0] && seen[2] == 0);
+    let watched = || vec![key(0, "a", seen[0]), key(1, "s", seen[1]), key(0, "none", 0)];
+    let both = || commands(&[(0, "incr a"), (0, "hset a f v"), (1, "sadd s y"), (0, "get a")]);
+    let done = bed.ask(RedisAsk::Transaction { watched: watched(), commands: both() });
+    let Ok(RedisAnswer::Replies { replies }) = done else { panic!("{done:?}") };
+    assert_eq!((&replies[0], &replies[2], &replies[3]), (&Reply::Integer(2), &Reply::Integer(1), &bulk("2")));
+    assert!(matches!(&replies[1], Reply::Error(_)), "an error does not stop what follows");
+    // Each of the keys was changed by it: what was seen before counts no more.
+    for watched in [vec![key(0, "a", seen[0])], vec![key(1, "s", seen[1])], vec![key(0, "none", 7)]] {
+        let before = bed.space.clone();
+        assert_eq!(bed.ask(RedisAsk::Transaction { watched, commands: both() }), Ok(RedisAnswer::Aborted));
+        assert_eq!(bed.space, before);
+    }
+    // One that only reads compares too, and needs no entry.
+    let ask = RedisAsk::Transaction { watched: vec![key(0, "a", seen[0])], commands: commands(&[(0, "get a")]) };
+    assert_eq!(bed.ask(ask), Ok(RedisAnswer::Aborted));
+}
+
+#[test]
+fn a_version_is_given_once() {
+    let mut bed = Bed::default();
+    bed.run(&[(0, "set a 1")]);
+    let mut seen = bed.versions(&[key(0, "a", 0)]);
+    for line in
+        ["set a 1", "expire a 100", "persist a", "del a", "lpush a x", "lpush a y", "rpop a", "flushdb", "set a 1"]
+    {
+        bed.run(&[(0, line)]);
+        let now = bed.versions(&[key(0, "a", 0)]);
+        assert!(!seen.contains(&now[0]) || now[0] == 0, "{line}: {now:?} after {seen:?}");
+        seen.extend(now);
+    }
+    bed.run(&[(0, "get a"), (0, "set a 1 nx"), (0, "srem none x")]);
+    assert_eq!(bed.versions(&[key(0, "a", 0)])[0], seen[seen.len() - 1], "nothing of that changed it");
+}
+
+#[test]
+fn what_is_tried_changes_nothing() {
+    let mut bed = Bed::default();
+    bed.run(&[(0, "rpush l a b c")]);
+    let before = bed.space.clone();
+    let tried = bed.ask(RedisAsk::Try {
+        commands: commands(&[(0, "lpop l"), (0, "lrange l 0 -1"), (0, "set n 1"), (0, "get n")]),
+    });
+    let Ok(RedisAnswer::Tried { replies, keys }) = tried else { panic!("{tried:?}") };
+    assert_eq!(replies[0], bulk("a"));
+    assert_eq!(replies[1], Reply::Array(vec![bulk("b"), bulk("c")]));
+    assert_eq!(replies[3], bulk("1"));
+    assert_eq!(bed.space, before);
+    assert_eq!(
+        keys.iter().map(|key| (&key.key[..], key.version > 0)).collect::<Vec<_>>(),
+        [(&b"l"[..], true), (b"n", false)]
+    );
+    // What was tried can be done, while the keys are as they were.
+    let watched = keys.clone();
+    let done = bed.ask(RedisAsk::Transaction { watched, commands: commands(&[(0, "lpop l"), (0, "set n 1")]) });
+    assert_eq!(done, Ok(RedisAnswer::Replies { replies: vec![bulk("a"), Reply::Ok] }));
+    let again = bed.ask(RedisAsk::Transaction { watched: keys, commands: commands(&[(0, "lpop l")]) });
+    assert_eq!(again, Ok(RedisAnswer::Aborted));
+}
+
+#[test]
+fn a_read_waits_until_a_key_changes() {
+    let mut bed = Bed::default();
+    bed.run(&[(0, "set a 1")]);
+    let seen = bed.versions(&[key(0, "a", 0)])[0];
+    let wait = |version| {
+        RedisCall { unix_ms: 0, seed: 0, ask: RedisAsk::AwaitKeys { keys: vec![key(0, "a", version)] } }.to_bytes()
+    };
+    let answer = |bed: &Bed, asked: &Bytes| query(0, &bed.space, asked).unwrap();
+    assert!(waits(&wait(seen)));
+    assert_eq!(next_query(&wait(seen), &answer(&bed, &wait(seen))), Some(wait(seen)));
+    assert_eq!(next_query(&wait(0), &answer(&bed, &wait(0))), None);
+    bed.run(&[(0, "del a")]);
+    assert_eq!(next_query(&wait(seen), &answer(&bed, &wait(seen))), None);
+    // No other question waits, and no words of a client.
+    let call = RedisCall { unix_ms: 0, seed: 0, ask: RedisAsk::Versions { keys: vec![key(0, "a", 0)] } }.to_bytes();
+    assert!(
+        !waits(&call) && !waits(&super::super::Command(words("get aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")).to_bytes())
+    );
+}
+
+#[test]
+fn what_reads_is_no_write_and_the_other_way_round() {
+    let mut bed = Bed::default();
+    let read = RedisCall { unix_ms: 0, seed: 0, ask: RedisAsk::Versions { keys: vec![] } };
+    assert!(validate(&read.to_bytes()).is_err());
+    let write = RedisCall { unix_ms: 0, seed: 0, ask: RedisAsk::Commands { commands: commands(&[(0, "set a 1")]) } };
+    assert!(decode_reply::<RedisAnswer>(query(0, &bed.space, &write.to_bytes()).unwrap()).is_err());
+    let sweep = RedisCall { unix_ms: 0, seed: 0, ask: RedisAsk::Sweep };
+    assert!(decode_reply::<RedisAnswer>(query(0, &bed.space, &sweep.to_bytes()).unwrap()).is_err());
+    let long = vec![0; VALUE_BYTES_MAX + 1].into();
+    let ask = RedisAsk::Commands {
+        commands: vec![RedisCommand { database: 0, words: vec!["set".into(), "a".into(), long] }],
+    };
+    assert!(bed.ask(ask).is_err());
+    assert_eq!(bed.space, MapSpace::default());
+}
+
+#[test]
+fn flushall_empties_every_database() {
+    let mut bed = Bed::default();
+    bed.run(&[(0, "set a 1"), (7, "hset h f v"), (15, "set a 1 px 5"), (3, "flushall")]);
+    assert_eq!(
+        bed.run(&[(0, "dbsize"), (7, "dbsize"), (15, "dbsize")]),
+        [Reply::Integer(0), Reply::Integer(0), Reply::Integer(0)]
+    );
+    bed.run(&[(7, "set h 1")]);
+    assert_eq!(bed.run(&[(7, "get h"), (15, "get a")]), [bulk("1"), Reply::Nil]);
+}
