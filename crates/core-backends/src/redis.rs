@@ -11,7 +11,6 @@
 //! Not here: RESP and connections (door-redis). Rows are drawn in docs/formats/backend-redis.md.
 
 mod calls;
-mod glob;
 mod hashes;
 mod invariants;
 mod keys;

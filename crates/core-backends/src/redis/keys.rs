@@ -1,6 +1,6 @@
 //! What is the same for keys of every kind: DEL, expiry, TYPE, SCAN and theirs.
 
-use super::glob::matches;
+use base_types::redis::matches;
 use super::numbers::{integer_of, parse_integer};
 use super::store::{Store, View};
 use super::table::{read, write, Entry};
