@@ -53,6 +53,11 @@ fn session() -> Session {
 }
 
 impl Memory {
+    /// One that wants this password.
+    pub fn with_password(password: &'static str) -> Memory {
+        Memory { password: Some(password), ..Memory::default() }
+    }
+
     fn run(&self, call: &RedisCall) -> Result<RedisAnswer, Refusal> {
         let Ok(mut inner) = self.inner.lock() else { return Err(Refusal::new(ErrorCode::Internal, "poisoned")) };
         let (bytes, now) = (call.to_bytes(), self.now.load(Ordering::Relaxed));
