@@ -53,7 +53,11 @@ fn new_id(wanted: NewId, last: Id, now_ms: u64) -> Result<Id, Fail> {
     let id = match wanted {
         NewId::Now if now_ms > last.ms => Some(Id { ms: now_ms, seq: 0 }),
         NewId::Now => last.next(),
-        NewId::In(ms) if ms == last.ms => last.seq.checked_add(1).map(|seq| Id { ms, seq }),
+        NewId::In(ms) if ms == last.ms => match last.seq.checked_add(1) {
+            Some(seq) => Some(Id { ms, seq }),
+            // What Redis 7.0 says of this, though size is not what is wrong.
+            None => return fail("ERR Elements are too large to be stored"),
+        },
         NewId::In(ms) => Some(Id { ms, seq: 0 }),
         NewId::Exactly(id) => Some(id),
     };

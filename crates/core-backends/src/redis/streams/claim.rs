@@ -2,7 +2,7 @@
 //!
 //! By design: what does not fit a reply is not claimed, as if it had not been idle for long enough. XAUTOCLAIM's cursor then says where to go on.
 
-use super::super::numbers::{integer_of, parse_integer};
+use super::super::numbers::integer_of;
 use super::super::store::Store;
 use super::super::{fail, Done, Fail, Reply, SYNTAX};
 use super::ids::{parse_start, parse_strict, Id};
@@ -150,8 +150,8 @@ fn auto_options(argv: &[Bytes]) -> Result<Auto, Fail> {
         }
         match words.next() {
             Some(count) if word.eq_ignore_ascii_case(b"COUNT") => {
-                auto.count = match u64::try_from(parse_integer(count)?) {
-                    Ok(count) if (1..=i64::MAX as u64 / 16).contains(&count) => count.min(COUNT_MAX),
+                auto.count = match integer_of(count).and_then(|count| u64::try_from(count).ok()) {
+                    Some(count) if (1..=i64::MAX as u64 / 16).contains(&count) => count.min(COUNT_MAX),
                     _ => return fail("ERR COUNT must be > 0"),
                 };
             }

@@ -11,7 +11,7 @@ const TEXT_BYTES_MAX: usize = 127;
 /// The length of an id in a row's key.
 pub(super) const ID_BYTES: usize = 16;
 
-const INVALID: &str = "ERR Invalid stream ID specified as stream ID argument";
+const INVALID: &str = "ERR Invalid stream ID specified as stream command argument";
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(super) struct Id {

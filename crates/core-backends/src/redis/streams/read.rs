@@ -67,7 +67,7 @@ pub(super) fn asked<'w>(argv: &'w [Bytes], for_group: bool) -> Result<Asked<'w>,
                 2
             }
             [_, ..] if is("STREAMS") => {
-                asked.streams = listed_streams(rest, for_group)?;
+                asked.streams = listed_streams(rest)?;
                 listed = true;
                 1
             }
@@ -100,12 +100,9 @@ fn only_for_group(option: &str, for_group: bool) -> Result<(), Fail> {
     fail(format!("ERR The {option} option is only supported by XREADGROUP. You called XREAD instead."))
 }
 
-fn listed_streams(words: &[Bytes], for_group: bool) -> Result<Vec<(&Bytes, &Bytes)>, Fail> {
-    let (name, special) = if for_group { ("xreadgroup", ">") } else { ("xread", "$") };
+fn listed_streams(words: &[Bytes]) -> Result<Vec<(&Bytes, &Bytes)>, Fail> {
     if !words.len().is_multiple_of(2) {
-        return fail(format!(
-            "ERR Unbalanced '{name}' list of streams: for each stream key an ID or '{special}' must be specified."
-        ));
+        return fail("ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.");
     }
     let (keys, ids) = words.split_at(words.len() / 2);
     Ok(keys.iter().zip(ids).collect())

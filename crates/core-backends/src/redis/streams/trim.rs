@@ -6,7 +6,7 @@
 use super::super::numbers::parse_integer;
 use super::super::store::Store;
 use super::super::{fail, Fail, SYNTAX};
-use super::ids::{parse, Id};
+use super::ids::{parse_strict, Id};
 use super::rows::Stream;
 use crate::contract::SpaceRead;
 use base_engine::EngineError;
@@ -87,7 +87,7 @@ pub(super) fn options(argv: &[Bytes], xadd: bool) -> Result<(Options, usize), Fa
 
 fn parse_keep(by_length: bool, value: &[u8]) -> Result<Keep, Fail> {
     if !by_length {
-        return Ok(Keep::From(parse(value, 0)?));
+        return Ok(Keep::From(parse_strict(value, 0)?));
     }
     match u64::try_from(parse_integer(value)?) {
         Ok(length) => Ok(Keep::Last(length)),
