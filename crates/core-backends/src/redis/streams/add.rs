@@ -119,9 +119,6 @@ pub(super) fn xsetid(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
         }
     }
     let Some(mut stream) = Stream::open(store, &argv[1])? else { return fail("ERR no such key") };
-    if id < stream.deleted {
-        return fail("ERR The ID specified in XSETID is smaller than current max_deleted_entry_id");
-    }
     if stream.len() > 0 && id < stream.top(&*store.space)? {
         return fail("ERR The ID specified in XSETID is smaller than the target stream top item");
     }

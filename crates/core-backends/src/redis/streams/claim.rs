@@ -85,7 +85,7 @@ pub(super) fn xclaim(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
     let idle_ms = u64::try_from(number(&argv[4], "min-idle-time")?).unwrap_or(0);
     let options = options(&argv[5..], now)?;
     check_names(&argv[2], &argv[3])?;
-    let (consumer, _) = change.consumer(store, &argv[3], now)?;
+    let mut claimer = Claimer { name: &argv[3], now, number: None };
     change.group.last = change.group.last.max(options.last);
     // A time that is not there yet, or before all times, is taken as now.
     let delivered_ms =
@@ -106,11 +106,30 @@ pub(super) fn xclaim(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
         // As in Redis, an entry that FORCE makes pending begins with one delivery.
         let before = old.map_or(1, |old| old.count);
         let count = options.count.unwrap_or(before.saturating_add(i64::from(!options.just_ids)));
+        let consumer = claimer.number(&mut change, store)?;
         change.assign(store, *id, old, Pending { consumer, delivered_ms, count })?;
         told.push(claimed(*id, words, options.just_ids));
     }
     change.close(store, &argv[1])?;
     Ok(Reply::Array(told))
+}
+
+/// Who claims: made only if there is something to claim, as in Redis.
+struct Claimer<'w> {
+    name: &'w Bytes,
+    now: u64,
+    number: Option<u64>,
+}
+
+impl Claimer<'_> {
+    fn number(&mut self, change: &mut Change, store: &mut Store<'_>) -> Result<u64, EngineError> {
+        let number = match self.number {
+            Some(number) => number,
+            None => change.consumer(store, self.name, self.now)?.0,
+        };
+        self.number = Some(number);
+        Ok(number)
+    }
 }
 
 fn fits(room: &mut Room, just_ids: bool, words: &[Bytes]) -> bool {
@@ -173,9 +192,9 @@ pub(super) fn xautoclaim(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
     let auto = auto_options(argv)?;
     let mut change = open(store, argv)?;
     check_names(&argv[2], &argv[3])?;
-    let (consumer, _) = change.consumer(store, &argv[3], wall_ms(&store.moment))?;
+    let mut claimer = Claimer { name: &argv[3], now: wall_ms(&store.moment), number: None };
     let mut found = Found::default();
-    let next = walk(&mut change, store, &auto, consumer, &mut found)?;
+    let next = walk(&mut change, store, &auto, &mut claimer, &mut found)?;
     change.close(store, &argv[1])?;
     Ok(Reply::Array(vec![next.reply(), Reply::Array(found.claimed), Reply::Array(found.deleted)]))
 }
@@ -185,7 +204,7 @@ fn walk(
     change: &mut Change,
     store: &mut Store<'_>,
     auto: &Auto,
-    consumer: u64,
+    claimer: &mut Claimer<'_>,
     found: &mut Found,
 ) -> Result<Id, EngineError> {
     let (mut from, mut room) = (auto.start, Room::new());
@@ -196,7 +215,7 @@ fn walk(
             let full = (found.claimed.len() + found.deleted.len()) as u64 >= auto.count;
             if full
                 || found.looked_at >= auto.count * ATTEMPTS
-                || !take(change, store, auto, consumer, *id, (found, &mut room))?
+                || !take(change, store, auto, claimer, *id, (found, &mut room))?
             {
                 return Ok(*id);
             }
@@ -214,12 +233,11 @@ fn take(
     change: &mut Change,
     store: &mut Store<'_>,
     auto: &Auto,
-    consumer: u64,
+    claimer: &mut Claimer<'_>,
     id: Id,
     (found, room): (&mut Found, &mut Room),
 ) -> Result<bool, EngineError> {
     let Some(old) = change.pending(store, id)? else { return Ok(true) };
-    let now = wall_ms(&store.moment);
     let Some(words) = change.stream.entry(&*store.space, id)? else {
         if !room.take(1, 0) {
             return Ok(false);
@@ -228,14 +246,15 @@ fn take(
         found.deleted.push(id.reply());
         return Ok(true);
     };
-    if old.idle_ms(now) < auto.idle_ms {
+    if old.idle_ms(claimer.now) < auto.idle_ms {
         return Ok(true);
     }
     if !fits(room, auto.just_ids, &words) {
         return Ok(false);
     }
     let count = old.count.saturating_add(i64::from(!auto.just_ids));
-    change.assign(store, id, Some(old), Pending { consumer, delivered_ms: now, count })?;
+    let consumer = claimer.number(change, store)?;
+    change.assign(store, id, Some(old), Pending { consumer, delivered_ms: claimer.now, count })?;
     found.claimed.push(claimed(id, words, auto.just_ids));
     Ok(true)
 }

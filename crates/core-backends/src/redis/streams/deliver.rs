@@ -107,7 +107,7 @@ fn deliver(
 /// How many of all entries that ever were a group has read, once it has read `id`.
 fn read_after(stream: &Stream, first: Id, read: Option<i64>, id: Id) -> Option<i64> {
     match read {
-        Some(read) if !stream.has_gap_from(id) => Some(read.saturating_add(1)),
+        Some(read) if !stream.has_gap_from(first, id) => Some(read.saturating_add(1)),
         read if stream.added == 0 => read,
         _ => stream.position(first, id),
     }

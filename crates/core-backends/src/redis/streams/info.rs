@@ -70,7 +70,7 @@ fn lag(stream: &Stream, first: Id, group: &Group) -> Option<i64> {
         return Some(0);
     }
     let read = match group.read {
-        Some(read) if !stream.has_gap_from(group.last) => Some(read),
+        Some(read) if !stream.has_gap_from(first, group.last) => Some(read),
         _ => stream.position(first, group.last),
     };
     read.map(|read| (stream.added as i64).saturating_sub(read))

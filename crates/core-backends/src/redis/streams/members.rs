@@ -175,11 +175,11 @@ impl Change {
 
     /// Finds or makes a consumer; true: made.
     pub fn consumer(&mut self, store: &mut Store<'_>, name: &Bytes, now: u64) -> Result<(u64, bool), EngineError> {
-        if let Some(mut found) = Consumer::find(&*store.space, &self.stream, self.group.number, name)? {
+        if let Some(stored) = Consumer::find(&*store.space, &self.stream, self.group.number, name)? {
+            // The row may be behind what this command has changed already.
+            let (_, found) = self.touched.entry(stored.number).or_insert_with(|| (name.clone(), stored));
             found.seen_ms = found.seen_ms.max(now);
-            let number = found.number;
-            self.touched.insert(number, (name.clone(), found));
-            return Ok((number, false));
+            return Ok((found.number, false));
         }
         self.group.next_consumer += 1;
         self.group.consumers += 1;

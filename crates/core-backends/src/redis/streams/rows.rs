@@ -256,9 +256,10 @@ impl Stream {
         space.get(&self.entry_row(id))?.map(|row| entry_words(&row)).transpose()
     }
 
-    /// Whether an entry from `id` on was deleted by XDEL, so that counting entries does not tell how many there were.
-    pub fn has_gap_from(&self, id: Id) -> bool {
-        self.len() > 0 && self.deleted != Id::MIN && id <= self.deleted
+    /// Whether XDEL may have deleted entries from `id` on that are not before all others, so that counting entries does not tell how many
+    /// there were; `first`: the first entry's id.
+    pub fn has_gap_from(&self, first: Id, id: Id) -> bool {
+        self.len() > 0 && self.deleted != Id::MIN && first <= self.deleted && id <= self.deleted
     }
 
     /// How many entries there ever were up to `id`, where that can be known; `first`: the first entry's id.
