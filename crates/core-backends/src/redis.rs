@@ -20,6 +20,7 @@ mod overlay;
 mod sets;
 mod sorted;
 mod store;
+mod streams;
 mod strings;
 mod table;
 #[cfg(test)]

@@ -354,7 +354,7 @@ pub const COMMANDS: &[CommandSpec] = &[
     c("xreadgroup", -7, Use::Write, Keys::AfterStreams, Group::Stream, false, true),
     c("xrevrange", -4, Use::Read, Keys::Words { first: 1, last: 1, step: 1 }, Group::Stream, false, false),
     c("xsetid", -3, Use::Write, Keys::Words { first: 1, last: 1, step: 1 }, Group::Stream, true, false),
-    c("xtrim", -2, Use::Write, Keys::Words { first: 1, last: 1, step: 1 }, Group::Stream, false, false),
+    c("xtrim", -4, Use::Write, Keys::Words { first: 1, last: 1, step: 1 }, Group::Stream, false, false),
     c("zadd", -4, Use::Write, Keys::Words { first: 1, last: 1, step: 1 }, Group::SortedSet, true, false),
     c("zcard", 2, Use::Read, Keys::Words { first: 1, last: 1, step: 1 }, Group::SortedSet, true, false),
     c("zcount", 4, Use::Read, Keys::Words { first: 1, last: 1, step: 1 }, Group::SortedSet, true, false),

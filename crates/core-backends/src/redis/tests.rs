@@ -20,7 +20,7 @@ fn run_words(space: &mut MapSpace, now: u64, argv: Vec<Bytes>) -> Result<Reply, 
     decode_reply(reply)
 }
 
-fn show(reply: &Reply) -> String {
+pub(super) fn show(reply: &Reply) -> String {
     let shown = |items: &[Reply]| items.iter().map(show).collect::<Vec<_>>().join(" ");
     let shown_pairs = |pairs: &[(Reply, Reply)], between: &str| {
         pairs
