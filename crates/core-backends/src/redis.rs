@@ -12,9 +12,11 @@
 
 mod calls;
 mod elements;
+mod expiry;
 mod hashes;
 mod invariants;
 mod keys;
+mod lcs;
 mod lists;
 mod numbers;
 mod overlay;

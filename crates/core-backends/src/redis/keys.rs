@@ -1,9 +1,12 @@
-//! What is the same for keys of every kind: DEL, expiry, TYPE, SCAN and theirs.
+//! What is the same for keys of every kind: DEL, RENAME, COPY, TYPE, SCAN and theirs.
+//!
+//! By design: a key that moves keeps its elements where they are; a copy has elements of its own, a bounded number.
+//! Not here: expiry (`expiry.rs`).
 
 use super::numbers::{integer_of, parse_integer};
-use super::store::{Store, View};
+use super::store::{check_name, Kind, Meta, Store, View};
 use super::table::{read, write, Entry};
-use super::{fail, integer, Done, Fail, Reply, NOT_AN_INTEGER, REPLY_BYTES_MAX, SYNTAX};
+use super::{fail, integer, Done, Fail, Gather, Reply, NOT_AN_INTEGER, REPLY_BYTES_MAX, SYNTAX};
 use base_types::redis::matches;
 use base_types::redis::DATABASES;
 use bytes::Bytes;
@@ -13,19 +16,30 @@ pub(super) const COMMANDS: &[Entry] = &[
     write("del", del),
     write("unlink", del),
     read("exists", exists),
-    write("expire", expire),
-    write("pexpire", pexpire),
-    write("persist", persist),
-    read("ttl", ttl),
-    read("pttl", pttl),
     read("type", type_),
     read("dbsize", dbsize),
     write("flushdb", flushdb),
     write("flushall", flushall),
     write("swapdb", swapdb),
     read("scan", scan),
+    read("keys", keys),
+    read("randomkey", randomkey),
+    read("touch", exists),
+    read("object", object),
+    write("rename", rename),
+    write("renamenx", renamenx),
+    write("copy", copy),
+    write("move", move_),
 ];
 
+const NO_SUCH_KEY: &str = "ERR no such key";
+const SAME_OBJECT: &str = "ERR source and destination objects are the same";
+/// RANDOMKEY reads a database of so many keys whole.
+const RANDOM_WHOLE: u64 = 1_024;
+/// Else so many keys.
+const RANDOM_SAMPLE: usize = 32;
+/// And looks so often for one that has not expired.
+const RANDOM_ROUNDS: usize = 4;
 /// Keys one SCAN looks at where COUNT is absent.
 const SCAN_COUNT_DEFAULT: usize = 10;
 /// Keys one SCAN looks at at most.
@@ -51,110 +65,9 @@ pub(super) fn exists(view: &View<'_>, argv: &[Bytes]) -> Done {
     Ok(integer(there))
 }
 
-pub(super) fn expire(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
-    set_expiry("expire", 1000, store, argv)
-}
-
-pub(super) fn pexpire(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
-    set_expiry("pexpire", 1, store, argv)
-}
-
-fn set_expiry(name: &str, unit_ms: i64, store: &mut Store<'_>, argv: &[Bytes]) -> Done {
-    let amount = parse_integer(&argv[2])?;
-    let condition = Condition::parse(&argv[3..])?;
-    let now = i64::try_from(store.now()).unwrap_or(i64::MAX);
-    let Some(at) = amount.checked_mul(unit_ms).and_then(|ms| ms.checked_add(now)) else {
-        return fail(format!("ERR invalid expire time in '{name}' command"));
-    };
-    let Some(mut meta) = store.find(&argv[1])? else { return Ok(integer(0)) };
-    if !condition.holds(meta.expires_ms, at) {
-        return Ok(integer(0));
-    }
-    if at <= now {
-        store.remove(&argv[1], &meta);
-    } else {
-        meta.expires_ms = at as u64;
-        store.save(&argv[1], &meta);
-    }
-    Ok(integer(1))
-}
-
-#[derive(Default)]
-struct Condition {
-    none: bool,
-    some: bool,
-    later: bool,
-    earlier: bool,
-}
-
-impl Condition {
-    fn parse(words: &[Bytes]) -> Result<Condition, Fail> {
-        let mut condition = Condition::default();
-        for word in words {
-            match &word.to_ascii_uppercase()[..] {
-                b"NX" => condition.none = true,
-                b"XX" => condition.some = true,
-                b"GT" => condition.later = true,
-                b"LT" => condition.earlier = true,
-                _ => {
-                    return fail(format!(
-                        "ERR Unsupported option {}",
-                        String::from_utf8_lossy(&word[..word.len().min(64)])
-                    ))
-                }
-            }
-        }
-        if condition.none && (condition.some || condition.later || condition.earlier) {
-            return fail("ERR NX and XX, GT or LT options at the same time are not compatible");
-        }
-        if condition.later && condition.earlier {
-            return fail("ERR GT and LT options at the same time are not compatible");
-        }
-        Ok(condition)
-    }
-
-    /// No expiry counts as one that never comes.
-    fn holds(&self, old: u64, new: i64) -> bool {
-        let before = if old == 0 { i64::MAX } else { old as i64 };
-        !((self.none && old != 0)
-            || (self.some && old == 0)
-            || (self.later && (old == 0 || new <= before))
-            || (self.earlier && new >= before))
-    }
-}
-
-pub(super) fn persist(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
-    match store.find(&argv[1])? {
-        Some(mut meta) if meta.expires_ms != 0 => {
-            meta.expires_ms = 0;
-            store.save(&argv[1], &meta);
-            Ok(integer(1))
-        }
-        _ => Ok(integer(0)),
-    }
-}
-
-pub(super) fn ttl(view: &View<'_>, argv: &[Bytes]) -> Done {
-    let left = left_ms(view, &argv[1])?;
-    Ok(Reply::Integer(if left < 0 { left } else { left.saturating_add(500) / 1000 }))
-}
-
-pub(super) fn pttl(view: &View<'_>, argv: &[Bytes]) -> Done {
-    Ok(Reply::Integer(left_ms(view, &argv[1])?))
-}
-
-/// -2: no key; -1: it does not expire.
-fn left_ms(view: &View<'_>, key: &[u8]) -> Result<i64, Fail> {
-    Ok(match view.find(key)? {
-        None => -2,
-        Some(meta) if meta.expires_ms == 0 => -1,
-        Some(meta) => (meta.expires_ms - view.now()) as i64,
-    })
-}
-
 pub(super) fn type_(view: &View<'_>, argv: &[Bytes]) -> Done {
     let name = view.find(&argv[1])?.map_or("none", |meta| meta.kind.name());
-    Ok(Reply::Bulk(Bytes::from_static(name.as_bytes())))
+    Ok(Reply::Status(name.into()))
 }
 
 /// As in Redis, keys that have expired but are not swept yet count.
@@ -250,4 +163,164 @@ fn scan_options(words: &[Bytes]) -> Result<ScanOptions, Fail> {
         }
     }
     Ok(options)
+}
+
+/// All keys that match, within the bound of a reply.
+fn keys(view: &View<'_>, argv: &[Bytes]) -> Done {
+    let (mut out, mut after) = (Gather::default(), 0);
+    loop {
+        let (walked, more) = view.walk(after, SCAN_COUNT_MAX)?;
+        for (sequence, key) in walked {
+            after = sequence;
+            if matches(&argv[1], &key) && view.find(&key)?.is_some() && !out.push(&key) {
+                return out.done();
+            }
+        }
+        if !more {
+            return out.done();
+        }
+    }
+}
+
+/// One of the keys. A database of few keys gives each as often; one of many picks a place, and one of the keys behind it.
+fn randomkey(view: &View<'_>, _argv: &[Bytes]) -> Done {
+    for round in 0..RANDOM_ROUNDS {
+        let from = if view.keys() <= RANDOM_WHOLE || round > 0 { 0 } else { view.moment.below(view.last_sequence()) };
+        let limit = if view.keys() <= RANDOM_WHOLE { RANDOM_WHOLE as usize } else { RANDOM_SAMPLE };
+        let (walked, _) = view.walk(from, limit)?;
+        let mut there = Vec::new();
+        for (_, key) in walked {
+            if view.find(&key)?.is_some() {
+                there.push(key);
+            }
+        }
+        if !there.is_empty() {
+            let at = view.moment.below(there.len() as u64) as usize;
+            return Ok(Reply::Bulk(there.swap_remove(at)));
+        }
+    }
+    Ok(Reply::Nil)
+}
+
+fn rename(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    check_name("key", &argv[2])?;
+    let Some(meta) = store.find(&argv[1])? else { return fail(NO_SUCH_KEY) };
+    if argv[1] != argv[2] {
+        if let Some(old) = store.find(&argv[2])? {
+            store.remove(&argv[2], &old);
+        }
+        store.take_out(&argv[1], &meta);
+        store.put_in(&argv[2], meta);
+    }
+    Ok(Reply::Ok)
+}
+
+fn renamenx(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    check_name("key", &argv[2])?;
+    let Some(meta) = store.find(&argv[1])? else { return fail(NO_SUCH_KEY) };
+    if store.find(&argv[2])?.is_some() {
+        return Ok(integer(0));
+    }
+    store.take_out(&argv[1], &meta);
+    store.put_in(&argv[2], meta);
+    Ok(integer(1))
+}
+
+fn database_of(word: &[u8]) -> Result<u8, Fail> {
+    match integer_of(word) {
+        None => fail(NOT_AN_INTEGER),
+        Some(number) => match u8::try_from(number).ok().filter(|number| *number < DATABASES) {
+            Some(number) => Ok(number),
+            None => fail("ERR DB index is out of range"),
+        },
+    }
+}
+
+fn move_(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    let target = database_of(&argv[2])?;
+    if target == store.database() {
+        return fail(SAME_OBJECT);
+    }
+    let Some(meta) = store.find(&argv[1])? else { return Ok(integer(0)) };
+    if store.within(target, |store| store.find(&argv[1]))?.is_some() {
+        return Ok(integer(0));
+    }
+    store.take_out(&argv[1], &meta);
+    store.within(target, |store| store.put_in(&argv[1], meta));
+    Ok(integer(1))
+}
+
+fn copy(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    check_name("key", &argv[2])?;
+    let (mut target, mut replace) = (store.database(), false);
+    let mut rest = argv[3..].iter();
+    while let Some(word) = rest.next() {
+        match (&word.to_ascii_uppercase()[..], rest.as_slice().first()) {
+            (b"REPLACE", _) => replace = true,
+            (b"DB", Some(number)) => {
+                target = database_of(number)?;
+                rest.next();
+            }
+            _ => return fail(SYNTAX),
+        }
+    }
+    if target == store.database() && argv[1] == argv[2] {
+        return fail(SAME_OBJECT);
+    }
+    let Some(meta) = store.find(&argv[1])? else { return Ok(integer(0)) };
+    let old = store.within(target, |store| store.find(&argv[2]))?;
+    if old.is_some() && !replace {
+        return Ok(integer(0));
+    }
+    let rows = store.rows_of(&meta)?;
+    store.within(target, |store| {
+        if let Some(old) = old {
+            store.remove(&argv[2], &old);
+        }
+        let fresh = store.new_key(&argv[2], meta.kind);
+        store.copy_rows(rows, &fresh);
+        store.save(&argv[2], &meta.as_copy(&fresh));
+    });
+    Ok(integer(1))
+}
+
+/// OBJECT ENCODING says what Redis would have chosen for such a key; nothing here depends on it.
+fn object(view: &View<'_>, argv: &[Bytes]) -> Done {
+    let sub = argv[1].to_ascii_uppercase();
+    match (&sub[..], argv.len()) {
+        (b"HELP", 2) => Ok(Reply::Array(vec![Reply::Status("OBJECT ENCODING|REFCOUNT|IDLETIME|FREQ <key>".into())])),
+        (b"ENCODING" | b"REFCOUNT" | b"IDLETIME" | b"FREQ", 3) => {
+            let Some(meta) = view.find(&argv[2])? else { return Ok(Reply::Nil) };
+            match &sub[..] {
+                b"ENCODING" => Ok(Reply::Bulk(Bytes::from_static(encoding(view, &meta)?.as_bytes()))),
+                b"REFCOUNT" => Ok(integer(1)),
+                b"IDLETIME" => fail("ERR it is not kept when a key was last read"),
+                _ => fail("ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."),
+            }
+        }
+        _ => fail(format!(
+            "ERR Unknown subcommand or wrong number of arguments for '{}'. Try OBJECT HELP.",
+            String::from_utf8_lossy(&argv[1][..argv[1].len().min(64)])
+        )),
+    }
+}
+
+/// By Redis' default thresholds.
+fn encoding(view: &View<'_>, meta: &Meta) -> Result<&'static str, Fail> {
+    let small = |most: u64, longest: usize| {
+        Ok::<_, Fail>(meta.count <= most && view.longest_name(meta, most as usize + 1)? <= longest)
+    };
+    Ok(match meta.kind {
+        Kind::String if meta.value.len() <= 20 && integer_of(&meta.value).is_some() => "int",
+        Kind::String if meta.value.len() <= 44 => "embstr",
+        Kind::String => "raw",
+        Kind::List => "quicklist",
+        Kind::Stream => "stream",
+        Kind::Hash if small(128, 64)? => "listpack",
+        Kind::Hash => "hashtable",
+        Kind::Set if meta.count <= 512 && view.all_names(meta, 513, |name| integer_of(name).is_some())? => "intset",
+        Kind::Set => "hashtable",
+        Kind::Sorted if small(128, 64)? => "listpack",
+        Kind::Sorted => "skiplist",
+    })
 }

@@ -18,6 +18,7 @@
 //!
 //! Always: an expired key is not there, whether or not it was swept (twin in `tests.rs`); counts equal rows (`invariants.rs`).
 
+use super::elements::NAME_AT;
 use super::{fail, Fail, WRONG_TYPE};
 use crate::contract::{corrupt_row, SpaceRead, SpaceWrite};
 use crate::rows::{key as row_key, key_number, page, prefix_end, prefix_page};
@@ -31,6 +32,8 @@ use std::cell::Cell;
 
 /// Rows of garbage that one command removes at most.
 const SWEEP_ROWS: usize = 64;
+/// Rows that COPY copies at most.
+const COPY_ROWS_MAX: usize = 100_000;
 /// Expired keys that one command removes at most.
 const EXPIRE_KEYS: usize = 4;
 /// A call sweeps for so many commands at most, and a leader's `Sweep` as for so many.
@@ -133,6 +136,11 @@ impl Meta {
             Ok(meta)
         })();
         decoded.map_err(|error| corrupt_row("redis key", error))
+    }
+
+    /// What it is under another sequence, for a copy.
+    pub fn as_copy(&self, fresh: &Meta) -> Meta {
+        Meta { sequence: fresh.sequence, indexed_ms: 0, ..self.clone() }
     }
 
     /// The row of an element; a list's element is its position.
@@ -324,6 +332,25 @@ impl<'s> View<'s> {
         of_kind(self.find(key)?, kind)
     }
 
+    /// No key has a sequence above this.
+    pub fn last_sequence(&self) -> u64 {
+        self.state.sequence
+    }
+
+    /// The longest field or member, or value of a field, among the first `limit`.
+    pub fn longest_name(&self, meta: &Meta, limit: usize) -> Result<usize, EngineError> {
+        let (rows, _) = prefix_page(self.space, &meta.elements(), None, limit)?;
+        let head = if meta.kind == Kind::Sorted { 9 } else { NAME_AT };
+        let value = |value: &Bytes| if meta.kind == Kind::Hash { value.len() } else { 0 };
+        Ok(rows.iter().map(|(row, own)| row.len().saturating_sub(head).max(value(own))).max().unwrap_or(0))
+    }
+
+    /// Whether all members of a set are so; `limit` are looked at.
+    pub fn all_names(&self, meta: &Meta, limit: usize, is: impl Fn(&[u8]) -> bool) -> Result<bool, EngineError> {
+        let (rows, _) = prefix_page(self.space, &meta.elements(), None, limit)?;
+        Ok(rows.iter().all(|(row, _)| row.get(NAME_AT..).is_some_and(&is)))
+    }
+
     /// Keys with sequences behind `after`, in that order, and whether there are more.
     pub fn walk(&self, after: u64, limit: usize) -> Result<(Vec<(u64, Bytes)>, bool), EngineError> {
         let prefix = row_key(SEQUENCE, &[&self.epoch().to_be_bytes()]);
@@ -435,6 +462,10 @@ impl<'s> Store<'s> {
         if !matches!(meta.kind, Kind::String | Kind::Stream) && meta.count == 0 {
             return self.remove(key, meta);
         }
+        self.write(key, meta);
+    }
+
+    fn write(&mut self, key: &[u8], meta: &Meta) {
         if meta.expires_ms != meta.indexed_ms {
             self.unindex(key, meta);
             if meta.expires_ms != 0 {
@@ -465,6 +496,46 @@ impl<'s> Store<'s> {
         database.keys = database.keys.saturating_sub(1);
         if meta.kind == Kind::Stream || meta.kind != Kind::String && meta.count > 0 {
             self.discard(meta.sequence);
+        }
+    }
+
+    /// Takes a key out of its database; its elements stay where they are.
+    pub fn take_out(&mut self, key: &[u8], meta: &Meta) {
+        self.unindex(key, meta);
+        self.space.delete(meta_key(self.epoch(), key));
+        self.space.delete(row_key(SEQUENCE, &[&self.epoch().to_be_bytes(), &meta.sequence.to_be_bytes()]));
+        let database = self.here();
+        database.keys = database.keys.saturating_sub(1);
+    }
+
+    /// Puts a key that was taken out into this database, under a name that is free.
+    pub fn put_in(&mut self, key: &[u8], meta: Meta) {
+        self.here().keys += 1;
+        let row = row_key(SEQUENCE, &[&self.epoch().to_be_bytes(), &meta.sequence.to_be_bytes()]);
+        self.space.put(row, Bytes::copy_from_slice(key));
+        let meta = Meta { indexed_ms: 0, ..meta };
+        self.write(key, &meta);
+    }
+
+    /// All rows of a key's elements; too many are an error.
+    pub fn rows_of(&self, meta: &Meta) -> Result<Vec<(Bytes, Bytes)>, Fail> {
+        let mut all = Vec::new();
+        for tag in [ELEMENT, ORDER] {
+            let (rows, more) =
+                prefix_page(&*self.space, &row_key(tag, &[&meta.sequence.to_be_bytes()]), None, COPY_ROWS_MAX)?;
+            all.extend(rows);
+            if more || all.len() > COPY_ROWS_MAX {
+                return fail(format!("ERR the key has more than {COPY_ROWS_MAX} rows; copy it in parts"));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Gives them to another key.
+    pub fn copy_rows(&mut self, rows: Vec<(Bytes, Bytes)>, to: &Meta) {
+        for (row, value) in rows {
+            let (Some(tag), Some(rest)) = (row.first(), row.get(9..)) else { continue };
+            self.space.put(row_key(*tag, &[&to.sequence.to_be_bytes(), rest]), value);
         }
     }
 

@@ -1,7 +1,9 @@
 //! Strings: GET, SET and theirs.
 
+use super::expiry::Unit;
+use super::lcs::lcs;
 use super::numbers::{clip, float_of, integer_of, parse_float, parse_integer, plain_float_text};
-use super::store::{Kind, Meta, Store, View};
+use super::store::{Kind, Meta, Moment, Store, View};
 use super::table::{read, write, Entry};
 use super::{
     fail, integer, wrong_count, Done, Fail, Reply, NOT_AN_INTEGER, NOT_A_FLOAT, REPLY_BYTES_MAX, SYNTAX, WOULD_OVERFLOW,
@@ -18,6 +20,9 @@ pub(super) const COMMANDS: &[Entry] = &[
     write("psetex", psetex),
     write("getset", getset),
     write("getdel", getdel),
+    write("getex", getex),
+    read("substr", getrange),
+    read("lcs", lcs),
     read("mget", mget),
     write("mset", mset),
     write("msetnx", msetnx),
@@ -75,7 +80,7 @@ struct SetOptions {
     expires_ms: Option<u64>,
 }
 
-fn set_options(now: u64, words: &[Bytes]) -> Result<SetOptions, Fail> {
+fn set_options(moment: &Moment, words: &[Bytes]) -> Result<SetOptions, Fail> {
     let mut options = SetOptions::default();
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -89,10 +94,9 @@ fn set_options(now: u64, words: &[Bytes]) -> Result<SetOptions, Fail> {
             }
             b"GET" => options.get = true,
             b"KEEPTTL" if options.expires_ms.is_none() => options.keep = true,
-            b"EX" | b"PX" if options.expires_ms.is_none() && !options.keep => {
+            b"EX" | b"PX" | b"EXAT" | b"PXAT" if options.expires_ms.is_none() && !options.keep => {
                 let Some(amount) = words.next() else { return fail(SYNTAX) };
-                let unit = if word == b"EX"[..] { 1000 } else { 1 };
-                options.expires_ms = Some(expiry("set", now, amount, unit)?);
+                options.expires_ms = Some(unit_of(&word).of_set("set", moment, amount)?);
             }
             _ => return fail(SYNTAX),
         }
@@ -100,19 +104,17 @@ fn set_options(now: u64, words: &[Bytes]) -> Result<SetOptions, Fail> {
     Ok(options)
 }
 
-/// Cluster time in `amount` units from now; only the future is taken.
-fn expiry(command: &str, now: u64, amount: &[u8], unit_ms: i64) -> Result<u64, Fail> {
-    let amount = parse_integer(amount)?;
-    let end = amount.checked_mul(unit_ms).filter(|ms| *ms > 0).and_then(|ms| now.checked_add(ms as u64));
-    // i64 as Redis has it, so that PTTL can always tell it.
-    match end.filter(|end| i64::try_from(*end).is_ok()) {
-        Some(end) => Ok(end),
-        None => fail(format!("ERR invalid expire time in '{command}' command")),
+fn unit_of(word: &[u8]) -> Unit {
+    match word {
+        b"EX" => Unit::SECONDS,
+        b"PX" => Unit::MILLISECONDS,
+        b"EXAT" => Unit::DATE_SECONDS,
+        _ => Unit::DATE_MILLISECONDS,
     }
 }
 
 pub(super) fn set(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
-    let options = set_options(store.now(), &argv[3..])?;
+    let options = set_options(&store.moment, &argv[3..])?;
     let old = store.find(&argv[1])?;
     let compared = options.get || options.if_equal.is_some();
     if compared && old.as_ref().is_some_and(|meta| meta.kind != Kind::String) {
@@ -157,15 +159,15 @@ pub(super) fn setnx(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
 }
 
 pub(super) fn setex(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
-    set_expiring("setex", 1000, store, argv)
+    set_expiring("setex", Unit::SECONDS, store, argv)
 }
 
 pub(super) fn psetex(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
-    set_expiring("psetex", 1, store, argv)
+    set_expiring("psetex", Unit::MILLISECONDS, store, argv)
 }
 
-fn set_expiring(name: &str, unit_ms: i64, store: &mut Store<'_>, argv: &[Bytes]) -> Done {
-    let expires_ms = expiry(name, store.now(), &argv[2], unit_ms)?;
+fn set_expiring(name: &str, unit: Unit, store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    let expires_ms = unit.of_set(name, &store.moment, &argv[2])?;
     let old = store.find(&argv[1])?;
     put(store, &argv[1], old, argv[3].clone(), expires_ms);
     Ok(Reply::Ok)
@@ -184,6 +186,29 @@ pub(super) fn getdel(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
         store.remove(&argv[1], meta);
     }
     Ok(value_of(old))
+}
+
+fn getex(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    let word = argv.get(2).map(|word| word.to_ascii_uppercase());
+    let expires_ms = match (word.as_deref(), &argv[2..]) {
+        (None, _) => None,
+        (Some(b"PERSIST"), [_]) => Some(0),
+        (Some(unit @ (b"EX" | b"PX" | b"EXAT" | b"PXAT")), [_, amount]) => {
+            Some(unit_of(unit).of_set("getex", &store.moment, amount)?)
+        }
+        _ => return fail(SYNTAX),
+    };
+    let Some(mut meta) = store.find_kind(&argv[1], Kind::String)? else { return Ok(Reply::Nil) };
+    let told = Reply::Bulk(meta.value.clone());
+    match expires_ms {
+        Some(expires_ms) if expires_ms != 0 && expires_ms <= store.now() => store.remove(&argv[1], &meta),
+        Some(expires_ms) if expires_ms != meta.expires_ms => {
+            meta.expires_ms = expires_ms;
+            store.save(&argv[1], &meta);
+        }
+        _ => {}
+    }
+    Ok(told)
 }
 
 pub(super) fn mget(view: &View<'_>, argv: &[Bytes]) -> Done {

@@ -5,7 +5,7 @@
 //! Held by: `every_command_runs_as_what_it_is`.
 
 use super::store::{Store, View};
-use super::{hashes, keys, lists, sets, sorted, streams, strings, Done};
+use super::{expiry, hashes, keys, lists, sets, sorted, streams, strings, Done};
 use base_types::redis::{CommandSpec, Group};
 use bytes::Bytes;
 
@@ -44,7 +44,8 @@ const fn of_group(group: Group) -> &'static [Entry] {
 
 /// `None`: the backend does not have this command.
 pub(super) fn run_of(spec: &CommandSpec) -> Option<Run> {
-    of_group(spec.group).iter().find(|entry| entry.0 == spec.name).map(|entry| entry.1)
+    let tables = [of_group(spec.group), if matches!(spec.group, Group::Generic) { expiry::COMMANDS } else { &[] }];
+    tables.into_iter().flatten().find(|entry| entry.0 == spec.name).map(|entry| entry.1)
 }
 
 #[cfg(test)]

@@ -214,7 +214,8 @@ fn expiry() {
         @9000
         hset h g w -> 1
         hgetall h -> ['g' 'w']
-        type h -> 'hash'
+        type h -> hash
+        type none -> none
         dbsize -> 1",
     );
 }
@@ -284,6 +285,85 @@ fn lists_and_sets() {
         exists s -> 0
         srem s b -> 0
         dbsize -> 0",
+    );
+}
+
+#[test]
+fn keys_move_and_are_copied() {
+    script(
+        "rpush l a b c -> 3
+        expire l 100 -> 1
+        rename l m -> OK
+        exists l -> 0
+        lrange m 0 -1 -> ['a' 'b' 'c']
+        ttl m -> 100
+        rename none x -> ERR no such key
+        set s v -> OK
+        renamenx s m -> 0
+        renamenx s t -> 1
+        copy m n -> 1
+        copy m n -> 0
+        lpop n -> 'a'
+        llen m -> 3
+        ttl n -> 100
+        copy t n REPLACE -> 1
+        get n -> 'v'
+        copy t t -> ERR source and destination objects are the same
+        copy t t DB 5 -> 1
+        copy t t DB 5 -> 0
+        copy t t DB 16 -> ERR DB index is out of range
+        move n 5 -> 1
+        move n 5 -> 0
+        move t 0 -> ERR source and destination objects are the same
+        rename m t -> OK
+        lrange t 0 -1 -> ['a' 'b' 'c']
+        dbsize -> 1
+        keys * -> ['t']
+        keys x* -> []
+        randomkey -> 't'
+        zadd z 1 a 2 b -> 2
+        copy z y -> 1
+        zrem z a b -> 2
+        zrange y 0 -1 WITHSCORES -> ['a' '1' 'b' '2']
+        touch t y none -> 2
+        object encoding t -> 'quicklist'
+        object encoding y -> 'listpack'
+        object encoding none -> nil
+        set i 12 -> OK
+        object encoding i -> 'int'
+        sadd q 1 2 -> 2
+        object encoding q -> 'intset'
+        sadd q x -> 1
+        object encoding q -> 'hashtable'
+        flushall -> OK
+        dbsize -> 0
+        randomkey -> nil",
+    );
+}
+
+#[test]
+fn values_with_an_end_and_what_two_have_in_common() {
+    script(
+        "set a v -> OK
+        getex a EX 10 -> 'v'
+        ttl a -> 10
+        getex a -> 'v'
+        ttl a -> 10
+        getex a PERSIST -> 'v'
+        ttl a -> -1
+        getex a EX 0 -> ERR invalid expire time in 'getex' command
+        getex a NX -> ERR syntax error
+        getex none EX 10 -> nil
+        substr a 0 0 -> 'v'
+        set b v EXAT 100 -> ERR dates are taken from clients of the Redis door, whose clock they are of; give a duration
+        set x ohmytext -> OK
+        set y mynewtext -> OK
+        lcs x y -> 'mytext'
+        lcs x y LEN -> 6
+        lcs x y IDX -> {'matches': [[[4 7] [5 8]] [[2 3] [0 1]]] 'len': 6}
+        lcs x y IDX MINMATCHLEN 4 WITHMATCHLEN -> {'matches': [[[4 7] [5 8] 4]] 'len': 6}
+        lcs x y IDX LEN -> ERR If you want both the length and indexes, please just use IDX.
+        lcs x none -> ''",
     );
 }
 

@@ -222,3 +222,22 @@ fn flushall_empties_every_database() {
     bed.run(&[(7, "set h 1")]);
     assert_eq!(bed.run(&[(7, "get h"), (15, "get a")]), [bulk("1"), Reply::Nil]);
 }
+
+#[test]
+fn dates_are_of_the_doors_clock() {
+    let mut bed = Bed { now: 5_000, ..Bed::default() };
+    // The door's clock stands at 1,005,000.
+    bed.run(&[(0, "set a 1 pxat 1007000"), (0, "set b 1"), (0, "expireat b 1006"), (0, "set c 1 exat 1000")]);
+    assert_eq!(
+        bed.run(&[(0, "pttl a"), (0, "pttl b"), (0, "get c")]),
+        [Reply::Integer(2_000), Reply::Integer(1_000), Reply::Nil]
+    );
+    assert_eq!(
+        bed.run(&[(0, "pexpiretime a"), (0, "expiretime b")]),
+        [Reply::Integer(1_007_000), Reply::Integer(1_006)]
+    );
+    assert_eq!(
+        bed.run(&[(0, "pexpireat b 900000"), (0, "exists b"), (0, "pexpiretime b")]),
+        [Reply::Integer(1), Reply::Integer(0), Reply::Integer(-2)]
+    );
+}
