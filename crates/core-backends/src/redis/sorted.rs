@@ -1,29 +1,61 @@
 //! Sorted sets: for each member a row with its score, and a row that keeps the order.
+//!
+//! By design: ranges by score and by name begin at their rows; a rank is found by walking from the nearer end.
 
-use super::numbers::{clip, float_of, float_text, from_sortable, parse_float, parse_integer, sortable};
-use super::store::{check_name, Kind, Meta, Store, View, ORDER_AT};
+pub(super) mod combine;
+pub(super) mod pick;
+pub(super) mod pop;
+pub(super) mod range;
+
+use super::numbers::{float_text, parse_float, sortable};
+use super::store::{check_name, Kind, Meta, Store, View};
 use super::table::{read, write, Entry};
-use super::{fail, integer, Done, Fail, Gather, Reply, SYNTAX};
-use crate::rows::prefix_end;
-use base_engine::{Direction, EngineError, KeyRange};
+use super::{fail, integer, Done, Fail, Reply, SYNTAX};
+use base_engine::EngineError;
 use bytes::Bytes;
-use std::ops::ControlFlow;
 
-/// What this file answers.
+/// What this room answers.
 pub(super) const COMMANDS: &[Entry] = &[
     write("zadd", zadd),
+    write("zincrby", zincrby),
     write("zrem", zrem),
     read("zscore", zscore),
-    read("zrange", zrange),
-    read("zrangebyscore", zrangebyscore),
+    read("zmscore", zmscore),
     read("zcard", zcard),
-    write("zincrby", zincrby),
+    read("zrandmember", pick::zrandmember),
+    read("zscan", pick::zscan),
+    read("zcount", range::zcount),
+    read("zlexcount", range::zlexcount),
+    read("zrank", range::zrank),
+    read("zrevrank", range::zrevrank),
+    read("zrange", range::zrange),
+    read("zrevrange", range::zrevrange),
+    read("zrangebyscore", range::zrangebyscore),
+    read("zrevrangebyscore", range::zrevrangebyscore),
+    read("zrangebylex", range::zrangebylex),
+    read("zrevrangebylex", range::zrevrangebylex),
+    write("zrangestore", range::zrangestore),
+    write("zremrangebyrank", range::zremrangebyrank),
+    write("zremrangebyscore", range::zremrangebyscore),
+    write("zremrangebylex", range::zremrangebylex),
+    write("zpopmin", pop::zpopmin),
+    write("zpopmax", pop::zpopmax),
+    write("zmpop", pop::zmpop),
+    write("bzpopmin", pop::bzpopmin),
+    write("bzpopmax", pop::bzpopmax),
+    write("bzmpop", pop::bzmpop),
+    read("zunion", combine::zunion),
+    read("zinter", combine::zinter),
+    read("zdiff", combine::zdiff),
+    read("zintercard", combine::zintercard),
+    write("zunionstore", combine::zunionstore),
+    write("zinterstore", combine::zinterstore),
+    write("zdiffstore", combine::zdiffstore),
 ];
 
-const MIN_OR_MAX: &str = "ERR min or max is not a float";
 const NAN: &str = "ERR resulting score is not a number (NaN)";
 
-fn score_of(row: &[u8]) -> Result<f64, EngineError> {
+pub(super) fn score_of(row: &[u8]) -> Result<f64, EngineError> {
     match <[u8; 8]>::try_from(row) {
         Ok(bytes) => Ok(f64::from_bits(u64::from_be_bytes(bytes))),
         Err(_) => Err(EngineError::Corrupt(format!("a sorted set's score is {} bytes long; expected 8", row.len()))),
@@ -38,7 +70,7 @@ fn place(store: &mut Store<'_>, meta: &mut Meta, member: &[u8], old: Option<f64>
         Some(old) => store.space.delete(meta.order(sortable(old), member)),
         None => meta.count += 1,
     }
-    store.space.put(meta.element(member), Bytes::copy_from_slice(&score.to_bits().to_be_bytes()));
+    store.space.put(meta.field(member), Bytes::copy_from_slice(&score.to_bits().to_be_bytes()));
     store.space.put(meta.order(sortable(score), member), Bytes::new());
 }
 
@@ -120,7 +152,7 @@ fn add(store: &mut Store<'_>, key: &[u8], options: &AddOptions, scores: &[(f64, 
     };
     let (mut added, mut moved, mut last) = (0, 0, None);
     for (given, member) in scores {
-        let old = store.space.get(&meta.element(member))?.map(|row| score_of(&row)).transpose()?;
+        let old = store.space.get(&meta.field(member))?.map(|row| score_of(&row)).transpose()?;
         // Only INCR can fail here, and it has one pair: nothing is done yet.
         last = options.decide(old, *given)?;
         let Some(score) = last else { continue };
@@ -130,11 +162,11 @@ fn add(store: &mut Store<'_>, key: &[u8], options: &AddOptions, scores: &[(f64, 
             place(store, &mut meta, member, old, score);
         }
     }
-    if added > 0 || meta.count == 0 {
+    if added + moved > 0 || meta.count == 0 {
         store.save(key, &meta);
     }
     if options.increment {
-        return Ok(last.map_or(Reply::Nil, |score| Reply::Bulk(float_text(score).into())));
+        return Ok(last.map_or(Reply::Nil, double));
     }
     Ok(integer(if options.changed { added + moved } else { added }))
 }
@@ -150,7 +182,7 @@ pub(super) fn zrem(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
     let Some(mut meta) = store.find_kind(&argv[1], Kind::Sorted)? else { return Ok(integer(0)) };
     let before = meta.count;
     for member in &argv[2..] {
-        let row = meta.element(member);
+        let row = meta.field(member);
         if let Some(score) = store.space.get(&row)? {
             store.space.delete(meta.order(sortable(score_of(&score)?), member));
             store.space.delete(row);
@@ -165,131 +197,68 @@ pub(super) fn zrem(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
 
 pub(super) fn zscore(view: &View<'_>, argv: &[Bytes]) -> Done {
     let Some(meta) = view.find_kind(&argv[1], Kind::Sorted)? else { return Ok(Reply::Nil) };
-    match view.space.get(&meta.element(&argv[2]))? {
-        Some(row) => Ok(Reply::Bulk(float_text(score_of(&row)?).into())),
+    match view.space.get(&meta.field(&argv[2]))? {
+        Some(row) => Ok(double(score_of(&row)?)),
         None => Ok(Reply::Nil),
     }
 }
 
+fn zmscore(view: &View<'_>, argv: &[Bytes]) -> Done {
+    let meta = view.find_kind(&argv[1], Kind::Sorted)?;
+    let score = |member: &Bytes| match &meta {
+        Some(meta) => Ok(view.space.get(&meta.field(member))?.map(|row| score_of(&row)).transpose()?),
+        None => Ok(None),
+    };
+    let scores = argv[2..].iter().map(score).collect::<Result<Vec<Option<f64>>, Fail>>()?;
+    Ok(Reply::Array(scores.into_iter().map(|score| score.map_or(Reply::Nil, double)).collect()))
+}
+
+/// Sets a member's score in a set that is being made.
+pub(super) fn place_new(store: &mut Store<'_>, meta: &mut Meta, member: &[u8], score: f64) {
+    place(store, meta, member, None, score);
+}
+
+/// Removes members of which the scores are known.
+pub(super) fn remove_all(store: &mut Store<'_>, key: &[u8], meta: &mut Meta, members: &[(Bytes, f64)]) {
+    for (member, score) in members {
+        store.space.delete(meta.order(sortable(*score), member));
+        store.space.delete(meta.field(member));
+        meta.count -= 1;
+    }
+    if !members.is_empty() {
+        store.save(key, meta);
+    }
+}
+
+/// A score as a reply.
+pub(super) fn double(score: f64) -> Reply {
+    Reply::Double(float_text(score).into())
+}
+
+/// Members, with their scores where they are wanted.
+pub(super) fn reply_of(members: Vec<(Bytes, f64)>, scores: bool) -> Reply {
+    if scores {
+        return Reply::Pairs(members.into_iter().map(|(member, score)| (Reply::Bulk(member), double(score))).collect());
+    }
+    Reply::Array(members.into_iter().map(|(member, _)| Reply::Bulk(member)).collect())
+}
+
+/// Makes a key a sorted set of these members, whatever it was; gives how many there are.
+pub(super) fn put_whole(store: &mut Store<'_>, key: &Bytes, members: &[(Bytes, f64)]) -> Done {
+    if let Some(old) = store.find(key)? {
+        store.remove(key, &old);
+    }
+    if members.is_empty() {
+        return Ok(integer(0));
+    }
+    let mut meta = store.new_key(key, Kind::Sorted);
+    for (member, score) in members {
+        place_new(store, &mut meta, member, *score);
+    }
+    store.save(key, &meta);
+    Ok(integer(members.len()))
+}
+
 pub(super) fn zcard(view: &View<'_>, argv: &[Bytes]) -> Done {
     Ok(integer(view.find_kind(&argv[1], Kind::Sorted)?.map_or(0, |meta| meta.count as usize)))
-}
-
-#[derive(Default)]
-struct RangeOptions {
-    by_score: bool,
-    reverse: bool,
-    scores: bool,
-    limit: Option<(i64, i64)>,
-}
-
-fn range_options(words: &[Bytes], by_score: bool) -> Result<RangeOptions, Fail> {
-    let mut options = RangeOptions { by_score, ..RangeOptions::default() };
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        match &word.to_ascii_uppercase()[..] {
-            b"BYSCORE" if !by_score => options.by_score = true,
-            b"REV" if !by_score => options.reverse = true,
-            b"WITHSCORES" => options.scores = true,
-            b"LIMIT" => match (words.next(), words.next()) {
-                (Some(offset), Some(count)) => options.limit = Some((parse_integer(offset)?, parse_integer(count)?)),
-                _ => return fail(SYNTAX),
-            },
-            _ => return fail(SYNTAX),
-        }
-    }
-    if options.limit.is_some() && !options.by_score {
-        return fail("ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX");
-    }
-    Ok(options)
-}
-
-pub(super) fn zrange(view: &View<'_>, argv: &[Bytes]) -> Done {
-    let options = range_options(&argv[4..], false)?;
-    if options.by_score {
-        return by_score(view, argv, &options);
-    }
-    let (start, stop) = (parse_integer(&argv[2])?, parse_integer(&argv[3])?);
-    let Some(meta) = view.find_kind(&argv[1], Kind::Sorted)? else { return Ok(Reply::Array(Vec::new())) };
-    let Some((first, last)) = clip(start, stop, meta.count) else { return Ok(Reply::Array(Vec::new())) };
-    let whole = order_range(&meta, 0, None);
-    // Walk from the nearer end; ranks before the range are passed over one by one.
-    let behind = meta.count - 1 - last;
-    if first <= behind {
-        walk(view, &whole, options.reverse, first, last - first + 1, options.scores)
-    } else {
-        let reply = walk(view, &whole, !options.reverse, behind, last - first + 1, options.scores)?;
-        Ok(turned(reply, options.scores))
-    }
-}
-
-/// Reverses the order of members. Each keeps its score after itself.
-fn turned(reply: Reply, scores: bool) -> Reply {
-    let Reply::Array(mut items) = reply else { return reply };
-    items.reverse();
-    if scores {
-        items.chunks_exact_mut(2).for_each(|pair| pair.swap(0, 1));
-    }
-    Reply::Array(items)
-}
-
-pub(super) fn zrangebyscore(view: &View<'_>, argv: &[Bytes]) -> Done {
-    by_score(view, argv, &range_options(&argv[4..], true)?)
-}
-
-fn by_score(view: &View<'_>, argv: &[Bytes], options: &RangeOptions) -> Done {
-    let (low, high) = if options.reverse { (&argv[3], &argv[2]) } else { (&argv[2], &argv[3]) };
-    let (from, to) = (bound(low, true)?, bound(high, false)?);
-    let (offset, count) = options.limit.unwrap_or((0, -1));
-    let Some(meta) = view.find_kind(&argv[1], Kind::Sorted)? else { return Ok(Reply::Array(Vec::new())) };
-    let Ok(offset) = u64::try_from(offset) else { return Ok(Reply::Array(Vec::new())) };
-    // A negative count: all of them.
-    let count = u64::try_from(count).unwrap_or(u64::MAX);
-    walk(view, &order_range(&meta, from, Some(to)), options.reverse, offset, count, options.scores)
-}
-
-/// `(1.5` excludes, `1.5` includes. As the first sortable score inside (low) or behind (high).
-fn bound(text: &[u8], low: bool) -> Result<u64, Fail> {
-    let (excluded, number) = match text {
-        [b'(', number @ ..] => (true, number),
-        number => (false, number),
-    };
-    let Some(score) = float_of(number) else { return fail(MIN_OR_MAX) };
-    // No sortable score is u64::MAX: that would be a NaN.
-    Ok(sortable(score) + u64::from(excluded == low))
-}
-
-/// First row and first row behind.
-fn order_range(meta: &Meta, from: u64, to: Option<u64>) -> (Bytes, Option<Bytes>) {
-    let start = meta.order(from, &[]);
-    let end = match to {
-        Some(to) => Some(meta.order(to, &[])),
-        None => prefix_end(&start[..ORDER_AT - 8]).map(Bytes::from),
-    };
-    (start, end)
-}
-
-fn walk(view: &View<'_>, range: &(Bytes, Option<Bytes>), reverse: bool, skip: u64, count: u64, scores: bool) -> Done {
-    let mut out = Gather::default();
-    let (mut skip, mut count) = (skip, count);
-    let direction = if reverse { Direction::Backward } else { Direction::Forward };
-    if count == 0 || range.1.as_ref().is_some_and(|end| *end <= range.0) {
-        return out.done();
-    }
-    let mut visit = |row: &[u8], _: &[u8]| {
-        if skip > 0 {
-            skip -= 1;
-            return ControlFlow::Continue(());
-        }
-        count -= 1;
-        let score = row[ORDER_AT - 8..ORDER_AT].try_into().map(u64::from_be_bytes).unwrap_or_default();
-        let fits = out.push(&row[ORDER_AT..]) && (!scores || out.push(float_text(from_sortable(score)).as_bytes()));
-        if fits && count > 0 {
-            ControlFlow::Continue(())
-        } else {
-            ControlFlow::Break(())
-        }
-    };
-    view.space.range(KeyRange { start: &range.0, end: range.1.as_deref() }, direction, &mut visit)?;
-    out.done()
 }

@@ -148,7 +148,7 @@ impl Meta {
         row_key(ELEMENT, &[&self.sequence.to_be_bytes(), name])
     }
 
-    /// The row of a hash's field or a set's member (`elements.rs`).
+    /// The row of a hash's field, or of a member of a set, sorted or not (`elements.rs`).
     pub fn field(&self, name: &[u8]) -> Bytes {
         row_key(ELEMENT, &[&self.sequence.to_be_bytes(), &Meta::hash_of(name).to_be_bytes(), name])
     }
@@ -340,9 +340,8 @@ impl<'s> View<'s> {
     /// The longest field or member, or value of a field, among the first `limit`.
     pub fn longest_name(&self, meta: &Meta, limit: usize) -> Result<usize, EngineError> {
         let (rows, _) = prefix_page(self.space, &meta.elements(), None, limit)?;
-        let head = if meta.kind == Kind::Sorted { 9 } else { NAME_AT };
         let value = |value: &Bytes| if meta.kind == Kind::Hash { value.len() } else { 0 };
-        Ok(rows.iter().map(|(row, own)| row.len().saturating_sub(head).max(value(own))).max().unwrap_or(0))
+        Ok(rows.iter().map(|(row, own)| row.len().saturating_sub(NAME_AT).max(value(own))).max().unwrap_or(0))
     }
 
     /// Whether all members of a set are so; `limit` are looked at.
