@@ -11,9 +11,11 @@
 #![allow(missing_docs)] // Fields whose names say all there is; docs/formats/backend-redis.md has each.
 
 mod commands;
+mod glob;
 mod reply;
 
 pub use commands::{find, CommandSpec, Group, Keys, Use, COMMANDS};
+pub use glob::matches;
 pub use reply::{RedisReply, REDIS_REPLY_DEPTH_MAX};
 
 use crate::codec::{DecodeError, Encode, Reader, Writer};

@@ -12,7 +12,7 @@
 
 mod calls;
 mod channels;
-mod glob;
+mod elements;
 mod hashes;
 mod invariants;
 mod keys;

@@ -140,6 +140,21 @@ impl Meta {
         row_key(ELEMENT, &[&self.sequence.to_be_bytes(), name])
     }
 
+    /// The row of a hash's field or a set's member (`elements.rs`).
+    pub fn field(&self, name: &[u8]) -> Bytes {
+        row_key(ELEMENT, &[&self.sequence.to_be_bytes(), &Meta::hash_of(name).to_be_bytes(), name])
+    }
+
+    /// Where fields with this hash begin.
+    pub fn hash_row(&self, hash: u64) -> Bytes {
+        row_key(ELEMENT, &[&self.sequence.to_be_bytes(), &hash.to_be_bytes()])
+    }
+
+    /// The place of a name among fields.
+    pub fn hash_of(name: &[u8]) -> u64 {
+        xxhash_rust::xxh3::xxh3_64(name)
+    }
+
     /// What every element's row begins with.
     pub fn elements(&self) -> Bytes {
         self.element(&[])
@@ -151,8 +166,6 @@ impl Meta {
     }
 }
 
-/// The length of tag and sequence in an element's row.
-pub(super) const ELEMENT_AT: usize = 9;
 /// The length of tag, sequence and score in an order row.
 pub(super) const ORDER_AT: usize = 17;
 

@@ -1,7 +1,7 @@
-//! Patterns of `SCAN … MATCH`: `*`, `?`, `[a-z]`, `[^a]`, `\x`.
+//! Patterns of `SCAN … MATCH`, KEYS and PSUBSCRIBE: `*`, `?`, `[a-z]`, `[^a]`, `\x`.
 
 /// Whether `text` matches. Never more than pattern × text steps: only the last `*` is gone back to.
-pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
+pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
     loop {

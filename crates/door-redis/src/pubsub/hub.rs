@@ -1,0 +1,264 @@
+//! Who subscribes to what, and the followers.
+
+use super::Push;
+use crate::database::{Database, Levels, Session};
+use crate::limits::SUBSCRIPTIONS_MAX;
+use base_types::access::Caller;
+use base_types::redis::{matches, RedisAnswer, RedisAsk, RedisCall, RedisMessage};
+use base_types::{ErrorCode, ReadConsistency, Refusal, WriteConsistency};
+use bytes::Bytes;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// The pause after a question that was refused.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Followers read what their own node has: messages come in the log's order everywhere.
+const LEVELS: Levels = Levels { read: ReadConsistency::Eventual, write: WriteConsistency::Strong };
+
+/// What a connection subscribes to.
+#[derive(Debug, Default)]
+pub struct Subscriptions {
+    /// Of which keyspace; the first subscription says so.
+    keyspace: Option<String>,
+    /// Channels.
+    pub channels: BTreeSet<Bytes>,
+    /// Patterns.
+    pub patterns: BTreeSet<Bytes>,
+    /// Channels of SSUBSCRIBE.
+    pub shard: BTreeSet<Bytes>,
+}
+
+impl Subscriptions {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.channels.len() + self.patterns.len() + self.shard.len()
+    }
+}
+
+/// Which kind of subscription.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// SUBSCRIBE.
+    Channel,
+    /// PSUBSCRIBE.
+    Pattern,
+    /// SSUBSCRIBE.
+    Shard,
+}
+
+/// Ends a connection whose mailbox is full.
+type End = Rc<dyn Fn()>;
+
+struct Subscriber {
+    sender: mpsc::Sender<Push>,
+    end: End,
+}
+
+/// A keyspace's subscribers.
+#[derive(Default)]
+struct Hub {
+    channels: HashMap<Bytes, BTreeSet<u64>>,
+    shard: HashMap<Bytes, BTreeSet<u64>>,
+    patterns: HashMap<Bytes, BTreeSet<u64>>,
+    subscribers: HashMap<u64, Subscriber>,
+    /// Its follower runs, and has passed this message.
+    follower: Option<u64>,
+}
+
+impl Hub {
+    fn table(&mut self, kind: Kind) -> &mut HashMap<Bytes, BTreeSet<u64>> {
+        match kind {
+            Kind::Channel => &mut self.channels,
+            Kind::Pattern => &mut self.patterns,
+            Kind::Shard => &mut self.shard,
+        }
+    }
+
+    fn deliver(&self, message: &RedisMessage) {
+        let RedisMessage { channel, message, .. } = message;
+        let push = |kind, pattern: Option<&Bytes>| Push {
+            kind,
+            pattern: pattern.cloned(),
+            channel: channel.clone(),
+            message: message.clone(),
+        };
+        for (table, kind) in [(&self.channels, "message"), (&self.shard, "smessage")] {
+            for id in table.get(channel).into_iter().flatten() {
+                self.send(*id, push(kind, None));
+            }
+        }
+        for (pattern, ids) in self.patterns.iter().filter(|(pattern, _)| matches(pattern, channel)) {
+            for id in ids {
+                self.send(*id, push("pmessage", Some(pattern)));
+            }
+        }
+    }
+
+    fn send(&self, id: u64, push: Push) {
+        let Some(subscriber) = self.subscribers.get(&id) else { return };
+        if subscriber.sender.try_send(push).is_err() {
+            (subscriber.end)();
+        }
+    }
+}
+
+/// The hubs of a thread, by keyspace.
+pub struct Hubs {
+    database: Arc<dyn Database>,
+    hubs: RefCell<HashMap<String, Hub>>,
+}
+
+impl Hubs {
+    /// Of a thread.
+    pub fn new(database: Arc<dyn Database>) -> Rc<Hubs> {
+        Rc::new(Hubs { database, hubs: RefCell::default() })
+    }
+
+    /// Subscribes a connection; messages that are published after this has returned come to `sender`. Refused where the session may not
+    /// read the keyspace's messages.
+    pub async fn subscribe(
+        self: &Rc<Self>,
+        session: &Session,
+        id: u64,
+        to: (Kind, Bytes),
+        own: &mut Subscriptions,
+        way: (mpsc::Sender<Push>, End),
+    ) -> Result<(), Refusal> {
+        if own.count() >= SUBSCRIPTIONS_MAX {
+            let message = format!("ERR a connection has at most {SUBSCRIPTIONS_MAX} subscriptions");
+            return Err(Refusal::new(ErrorCode::InvalidRequest, message));
+        }
+        let fresh = own.keyspace.as_ref() != Some(&session.keyspace);
+        // The first question is the caller's own: whether it may, and where the messages are.
+        let end = if fresh { Some(self.end_of(session).await?) } else { None };
+        own.keyspace = Some(session.keyspace.clone());
+        let (kind, name) = to;
+        let set = match kind {
+            Kind::Channel => &mut own.channels,
+            Kind::Pattern => &mut own.patterns,
+            Kind::Shard => &mut own.shard,
+        };
+        set.insert(name.clone());
+        let mut hubs = self.hubs.borrow_mut();
+        let hub = hubs.entry(session.keyspace.clone()).or_default();
+        hub.table(kind).entry(name).or_default().insert(id);
+        hub.subscribers.entry(id).or_insert(Subscriber { sender: way.0, end: way.1 });
+        if hub.follower.is_none() {
+            let after = end.unwrap_or(0);
+            hub.follower = Some(after);
+            tokio::task::spawn_local(self.clone().follow(session.keyspace.clone(), after));
+        }
+        Ok(())
+    }
+
+    /// Ends a subscription.
+    pub fn unsubscribe(&self, id: u64, from: (Kind, &Bytes), own: &mut Subscriptions) {
+        let (kind, name) = from;
+        match kind {
+            Kind::Channel => own.channels.remove(name),
+            Kind::Pattern => own.patterns.remove(name),
+            Kind::Shard => own.shard.remove(name),
+        };
+        let mut hubs = self.hubs.borrow_mut();
+        let Some(hub) = own.keyspace.as_ref().and_then(|keyspace| hubs.get_mut(keyspace)) else { return };
+        let table = hub.table(kind);
+        if let Some(ids) = table.get_mut(name) {
+            ids.remove(&id);
+            if ids.is_empty() {
+                table.remove(name);
+            }
+        }
+        if own.count() == 0 {
+            hub.subscribers.remove(&id);
+        }
+    }
+
+    /// Ends all of a connection's subscriptions.
+    pub fn leave(&self, id: u64, own: &mut Subscriptions) {
+        for kind in [Kind::Channel, Kind::Pattern, Kind::Shard] {
+            let names: Vec<Bytes> = match kind {
+                Kind::Channel => own.channels.iter().cloned().collect(),
+                Kind::Pattern => own.patterns.iter().cloned().collect(),
+                Kind::Shard => own.shard.iter().cloned().collect(),
+            };
+            for name in names {
+                self.unsubscribe(id, (kind, &name), own);
+            }
+        }
+        own.keyspace = None;
+    }
+
+    /// How many subscriptions of this thread a message on a channel reaches.
+    pub fn receivers(&self, keyspace: &str, channel: &Bytes) -> usize {
+        let hubs = self.hubs.borrow();
+        let Some(hub) = hubs.get(keyspace) else { return 0 };
+        let direct = [&hub.channels, &hub.shard].into_iter().filter_map(|table| table.get(channel)).map(BTreeSet::len);
+        let matching = hub.patterns.iter().filter(|(pattern, _)| matches(pattern, channel)).map(|(_, ids)| ids.len());
+        direct.chain(matching).sum()
+    }
+
+    /// The channels of a kind that have subscribers here, with how many.
+    pub fn channels(&self, keyspace: &str, kind: Kind) -> Vec<(Bytes, usize)> {
+        let mut hubs = self.hubs.borrow_mut();
+        let Some(hub) = hubs.get_mut(keyspace) else { return Vec::new() };
+        let mut all: Vec<_> = hub.table(kind).iter().map(|(name, ids)| (name.clone(), ids.len())).collect();
+        all.sort();
+        all
+    }
+
+    async fn end_of(&self, session: &Session) -> Result<u64, Refusal> {
+        let (_, reached, _) = self.ask(session, u64::MAX, Levels { read: ReadConsistency::Strong, ..LEVELS }).await?;
+        Ok(reached)
+    }
+
+    async fn ask(
+        &self,
+        session: &Session,
+        after: u64,
+        levels: Levels,
+    ) -> Result<(Vec<RedisMessage>, u64, bool), Refusal> {
+        let call = RedisCall { unix_ms: self.database.unix_ms(), seed: 0, ask: RedisAsk::Messages { after } };
+        match self.database.call(session, call, levels).await? {
+            RedisAnswer::Messages { messages, reached, lost } => Ok((messages, reached, lost)),
+            _ => Err(Refusal::new(ErrorCode::Internal, "messages were answered by something else; report it")),
+        }
+    }
+
+    /// Reads a keyspace's messages while anybody subscribes.
+    async fn follow(self: Rc<Self>, keyspace: String, mut after: u64) {
+        let session = Session { caller: Caller::Node, user: String::new(), keyspace: keyspace.clone() };
+        loop {
+            let asked = self.ask(&session, after, LEVELS).await;
+            {
+                let mut hubs = self.hubs.borrow_mut();
+                let Some(hub) = hubs.get_mut(&keyspace) else { return };
+                if hub.subscribers.is_empty() {
+                    hubs.remove(&keyspace);
+                    return;
+                }
+                match &asked {
+                    Ok((messages, _, false)) => {
+                        for message in messages {
+                            hub.deliver(message);
+                            after = message.number;
+                        }
+                        hub.follower = Some(after);
+                    }
+                    // Messages were removed before they were read here: who subscribes must not believe that there were none.
+                    Ok((_, reached, true)) => {
+                        after = *reached;
+                        hub.subscribers.values().for_each(|subscriber| (subscriber.end)());
+                    }
+                    Err(_) => {}
+                }
+            }
+            if asked.is_err() {
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}

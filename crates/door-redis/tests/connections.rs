@@ -1,0 +1,361 @@
+//! Connections of the door over a database in memory, byte by byte as clients send and read them.
+
+use door_redis::testing::Memory;
+use door_redis::{serve, Door, Metrics};
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::sync::watch;
+use tokio::task::LocalSet;
+
+struct Bed {
+    door: Rc<Door>,
+    memory: Arc<Memory>,
+    stop: watch::Sender<bool>,
+}
+
+struct Client(DuplexStream);
+
+/// A test on one thread, with its door.
+async fn with_door<F: Future<Output = ()>>(memory: Memory, test: impl FnOnce(Rc<Bed>) -> F) {
+    LocalSet::new()
+        .run_until(async {
+            let memory = Arc::new(memory);
+            let door = Door::start(memory.clone(), Arc::new(Metrics::default()));
+            test(Rc::new(Bed { door, memory, stop: watch::channel(false).0 })).await;
+        })
+        .await;
+}
+
+impl Bed {
+    fn connect(&self) -> Client {
+        let (ours, theirs) = tokio::io::duplex(1 << 16);
+        let address = "127.0.0.1:5".to_owned();
+        tokio::task::spawn_local(serve(self.door.clone(), theirs, address, None, self.stop.subscribe()));
+        Client(ours)
+    }
+}
+
+impl Client {
+    async fn send(&mut self, line: &str) {
+        self.0.write_all(format!("{line}\r\n").as_bytes()).await.unwrap();
+    }
+
+    /// Exactly this comes, and nothing else yet. Line ends are written as spaces.
+    async fn expect(&mut self, text: &str) {
+        let wanted = text.replace(' ', "\r\n");
+        let mut got = vec![0; wanted.len()];
+        let read = tokio::time::timeout(Duration::from_secs(5), self.0.read_exact(&mut got)).await;
+        let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace("\r\n", " ");
+        assert!(read.is_ok_and(|read| read.is_ok()), "wanted {text:?}, got {:?}", shown(&got));
+        assert_eq!(shown(&got), text.replace('_', "_"));
+    }
+
+    async fn ask(&mut self, line: &str, text: &str) {
+        self.send(line).await;
+        self.expect(text).await;
+    }
+
+    /// Nothing comes.
+    async fn expect_nothing(&mut self) {
+        let mut byte = [0];
+        let read = tokio::time::timeout(Duration::from_millis(50), self.0.read(&mut byte)).await;
+        assert!(read.is_err(), "got {:?}", byte[0] as char);
+    }
+
+    async fn expect_end(&mut self) {
+        let mut rest = Vec::new();
+        let read = tokio::time::timeout(Duration::from_secs(5), self.0.read_to_end(&mut rest)).await;
+        assert!(read.is_ok_and(|read| read.is_ok()), "the connection is still open");
+        assert!(rest.is_empty(), "{}", String::from_utf8_lossy(&rest));
+    }
+}
+
+#[tokio::test]
+async fn replies_come_in_the_order_of_the_commands() {
+    with_door(Memory::default(), |bed| async move {
+        let mut client = bed.connect();
+        client.ask("SET a 1\r\nGET a\r\nPING\r\nINCR a\r\nNOSUCH\r\nGET\r\nGET a\r\nECHO x", "+OK $1 1 +PONG :2 ").await;
+        let mut rest = [0; 200];
+        let count = client.0.read(&mut rest).await.unwrap();
+        let rest = String::from_utf8_lossy(&rest[..count]).into_owned();
+        let wanted = "-ERR unknown command 'NOSUCH', with args beginning with: \r\n-ERR wrong number of arguments for 'get' command\r\n$1\r\n2\r\n$1\r\nx\r\n";
+        assert_eq!(rest, wanted);
+        client.ask("SELECT 1\r\nGET a\r\nSELECT 0\r\nGET a\r\nSELECT 16", "+OK $-1 +OK $1 2 ").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_pipeline_is_one_call() {
+    with_door(Memory::default(), |bed| async move {
+        let mut client = bed.connect();
+        let lines: Vec<String> = (0..500).map(|n| format!("SET key:{n} {n}")).collect();
+        client.ask(&lines.join("\r\n"), &"+OK ".repeat(500)).await;
+        let calls = bed.memory.calls.load(std::sync::atomic::Ordering::Relaxed);
+        assert!(calls <= 3, "{calls} calls");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_broken_frame_ends_the_connection() {
+    with_door(Memory::default(), |bed| async move {
+        let mut client = bed.connect();
+        client.send("SET a 1\r\n*1\r\nGET").await;
+        let mut all = Vec::new();
+        client.0.read_to_end(&mut all).await.unwrap();
+        assert_eq!(String::from_utf8_lossy(&all), "+OK\r\n-ERR Protocol error: expected '$', got 'G'\r\n");
+        let mut other = bed.connect();
+        other.ask("GET a", "$1 1 ").await;
+        other.ask("QUIT", "+OK ").await;
+        other.expect_end().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_has_not_said_who_it_is_may_do_little() {
+    with_door(Memory::with_password("pass"), |bed| async move {
+        let mut client = bed.connect();
+        client.send("GET a").await;
+        let mut text = [0; 33];
+        client.0.read_exact(&mut text).await.unwrap();
+        assert_eq!(&text[..], b"-NOAUTH Authentication required.\r"[..].as_ref());
+        client.expect_byte(b'\n').await;
+        client.send("AUTH wrong").await;
+        client.expect_line("-WRONGPASS invalid username-password pair or user is disabled.").await;
+        client.ask("AUTH pass", "+OK ").await;
+        client.ask("GET a", "$-1 ").await;
+        client.ask("ACL WHOAMI", "$7 default ").await;
+        let mut other = bed.connect();
+        other.send("HELLO 3 AUTH ann pass").await;
+        other.expect_byte(b'%').await;
+        let mut flood = bed.connect();
+        flood.send("*100\r\n$3\r\nGET").await;
+        flood.expect_line("-ERR Protocol error: unauthenticated multibulk length").await;
+        flood.expect_end().await;
+    })
+    .await;
+}
+
+impl Client {
+    async fn expect_byte(&mut self, wanted: u8) {
+        let mut byte = [0];
+        self.0.read_exact(&mut byte).await.unwrap();
+        assert_eq!(byte[0] as char, wanted as char);
+    }
+
+    async fn expect_line(&mut self, wanted: &str) {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            let byte = tokio::time::timeout(Duration::from_secs(5), self.0.read_u8()).await;
+            line.push(byte.expect("a line comes").expect("the connection is open"));
+        }
+        assert_eq!(String::from_utf8_lossy(&line).trim_end(), wanted);
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_is_one_call() {
+    with_door(Memory::default(), |bed| async move {
+        let mut client = bed.connect();
+        let calls = || bed.memory.calls.load(std::sync::atomic::Ordering::Relaxed);
+        client
+            .ask(
+                "MULTI\r\nSET a 1\r\nPING\r\nSELECT 3\r\nSET b 2\r\nGET b\r\nHGET b f",
+                "+OK +QUEUED +QUEUED +QUEUED +QUEUED +QUEUED +QUEUED ",
+            )
+            .await;
+        assert_eq!(calls(), 0);
+        client.ask("EXEC", "*6 +OK +PONG +OK +OK $1 2 ").await;
+        client.expect_line("-WRONGTYPE Operation against a key holding the wrong kind of value").await;
+        assert_eq!(calls(), 1);
+        client.ask("GET b\r\nSELECT 0\r\nGET a", "$1 2 +OK $1 1 ").await;
+        client.ask("MULTI\r\nSET a 2\r\nDISCARD\r\nGET a", "+OK +QUEUED +OK $1 1 ").await;
+        client.ask("MULTI", "+OK ").await;
+        client.send("SET a").await;
+        client.expect_line("-ERR wrong number of arguments for 'set' command").await;
+        client.send("EXEC").await;
+        client.expect_line("-EXECABORT Transaction discarded because of previous errors.").await;
+        client.send("EXEC").await;
+        client.expect_line("-ERR EXEC without MULTI").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_watched_key_that_changes_aborts() {
+    with_door(Memory::default(), |bed| async move {
+        let (mut one, mut other) = (bed.connect(), bed.connect());
+        one.ask("SET a 1\r\nWATCH a none\r\nMULTI\r\nINCR a\r\nEXEC", "+OK +OK +OK +QUEUED *1 :2 ").await;
+        one.ask("WATCH a", "+OK ").await;
+        other.ask("SET a 9", "+OK ").await;
+        one.ask("MULTI\r\nINCR a\r\nEXEC\r\nGET a", "+OK +QUEUED *-1 $1 9 ").await;
+        one.ask("WATCH a\r\nUNWATCH", "+OK +OK ").await;
+        other.ask("SET a 8", "+OK ").await;
+        one.ask("MULTI\r\nINCR a\r\nEXEC", "+OK +QUEUED *1 :9 ").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_blocked_client_gets_what_comes() {
+    with_door(Memory::default(), |bed| async move {
+        let (mut one, mut other) = (bed.connect(), bed.connect());
+        one.send("BLPOP l k 0").await;
+        one.expect_nothing().await;
+        other.ask("RPUSH k x y", ":2 ").await;
+        one.expect("*2 $1 k $1 x ").await;
+        one.ask("BLPOP l k 0", "*2 $1 k $1 y ").await;
+        // What was sent behind it waits.
+        one.send("BRPOP l 0\r\nPING").await;
+        one.expect_nothing().await;
+        other.ask("SET other 1\r\nLPUSH l z", "+OK :1 ").await;
+        one.expect("*2 $1 l $1 z +PONG ").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_came_first_is_served_first() {
+    with_door(Memory::default(), |bed| async move {
+        let mut waiting = Vec::new();
+        for _ in 0..5 {
+            let mut client = bed.connect();
+            client.send("BLPOP l 0").await;
+            client.expect_nothing().await;
+            waiting.push(client);
+        }
+        let mut other = bed.connect();
+        other.ask("RPUSH l 0 1 2", ":3 ").await;
+        for (n, client) in waiting.iter_mut().take(3).enumerate() {
+            client.expect(&format!("*2 $1 l $1 {n} ")).await;
+        }
+        other.ask("RPUSH l 3 4", ":2 ").await;
+        for (n, client) in waiting.iter_mut().enumerate().skip(3) {
+            client.expect(&format!("*2 $1 l $1 {n} ")).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_blocked_client_that_leaves_takes_nothing() {
+    with_door(Memory::default(), |bed| async move {
+        let mut one = bed.connect();
+        one.send("BLPOP l 0").await;
+        one.expect_nothing().await;
+        drop(one);
+        let mut other = bed.connect();
+        other.ask("RPUSH l x", ":1 ").await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        other.ask("LLEN l", ":1 ").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn time_runs_out() {
+    with_door(Memory::default(), |bed| async move {
+        let (mut one, mut other) = (bed.connect(), bed.connect());
+        one.ask("BLPOP l 0.05", "*-1 ").await;
+        let id = one_id(&mut one).await;
+        one.send("BLPOP l 0").await;
+        one.expect_nothing().await;
+        other.ask(&format!("CLIENT UNBLOCK {id} ERROR"), ":1 ").await;
+        one.expect_line("-UNBLOCKED client unblocked via CLIENT UNBLOCK").await;
+        other.ask(&format!("CLIENT UNBLOCK {id}"), ":0 ").await;
+        other.ask(&format!("CLIENT KILL ID {id}"), ":1 ").await;
+        one.expect_end().await;
+    })
+    .await;
+}
+
+async fn one_id(client: &mut Client) -> String {
+    client.send("CLIENT ID").await;
+    let mut line = Vec::new();
+    while !line.ends_with(b"\r\n") {
+        line.push(client.0.read_u8().await.unwrap());
+    }
+    String::from_utf8_lossy(&line).trim().trim_start_matches(':').to_owned()
+}
+
+#[tokio::test]
+async fn what_is_not_done_says_so() {
+    with_door(Memory::default(), |bed| async move {
+        let mut client = bed.connect();
+        let commands = [
+            "BGSAVE",
+            "SAVE",
+            "REPLICAOF NO ONE",
+            "SHUTDOWN",
+            "MONITOR",
+            "MODULE LIST",
+            "FUNCTION LIST",
+            "ACL SETUSER x",
+            "DEBUG SEGFAULT",
+            "CONFIG SET maxmemory 1mb",
+            "CONFIG SET appendfsync no",
+            "CLIENT TRACKING ON",
+            "CLIENT PAUSE 1",
+            "CONFIG RESETSTAT",
+            "HIVE NOSUCH",
+            "CLUSTER COUNTKEYSINSLOT 1",
+        ];
+        for command in commands {
+            client.send(command).await;
+            let mut line = Vec::new();
+            while !line.ends_with(b"\r\n") {
+                line.push(client.0.read_u8().await.unwrap());
+            }
+            assert!(line.starts_with(b"-"), "{command}: {}", String::from_utf8_lossy(&line));
+        }
+        client.ask("CONFIG SET appendonly yes", "+OK ").await;
+        client.ask("CONFIG GET appendon*", "*2 $10 appendonly $3 yes ").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn levels_are_the_connections_own() {
+    with_door(Memory::default(), |bed| async move {
+        let mut client = bed.connect();
+        client.ask("HIVE CONSISTENCY", "*2 $6 strong $6 strong ").await;
+        client.ask("HIVE CONSISTENCY eventual absolute\r\nHIVE CONSISTENCY", "+OK *2 $8 eventual $8 absolute ").await;
+        client.ask("WAIT 2 0\r\nREADWRITE\r\nHIVE CONSISTENCY", ":2 +OK *2 $6 strong $8 absolute ").await;
+        client.ask("HIVE CONSISTENCY hopeful SET a 1\r\nHIVE CONSISTENCY eventual GET a", "+OK $1 1 ").await;
+        client.send("HIVE CONSISTENCY hopeful GET a").await;
+        client.expect_line("-ERR a level of reads is eventual or strong").await;
+        client.ask("HIVE CONSISTENCY strong\r\nWAIT 1 0", "+OK :1 ").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_client_may_want_no_replies() {
+    with_door(Memory::default(), |bed| async move {
+        let mut client = bed.connect();
+        client.ask("CLIENT REPLY SKIP\r\nSET a 1\r\nGET a", "$1 1 ").await;
+        client.ask("CLIENT REPLY OFF\r\nSET a 2\r\nPING\r\nCLIENT REPLY ON\r\nGET a", "+OK $1 2 ").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn resp3_has_its_own_kinds() {
+    with_door(Memory::default(), |bed| async move {
+        let mut client = bed.connect();
+        client.send("HELLO 3").await;
+        client.expect_byte(b'%').await;
+        let mut rest = [0; 400];
+        let _ = client.0.read(&mut rest).await.unwrap();
+        client.ask("GET none\r\nHSET h f v", "_ :1 ").await;
+        client.ask("BLPOP none 0.01", "_ ").await;
+        client.send("HELLO 4").await;
+        client.expect_line("-NOPROTO unsupported protocol version").await;
+    })
+    .await;
+}
