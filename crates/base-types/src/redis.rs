@@ -62,6 +62,8 @@ wire_struct! {
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct RedisMessage {
         pub number: u64,
+        /// By SPUBLISH: for who said SSUBSCRIBE, and nobody else.
+        pub sharded: bool,
         pub channel: Bytes,
         pub message: Bytes,
     }

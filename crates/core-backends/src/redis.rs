@@ -11,6 +11,7 @@
 //! Not here: RESP and connections (door-redis). Rows are drawn in docs/formats/backend-redis.md.
 
 mod calls;
+mod channels;
 mod elements;
 mod expiry;
 mod hashes;

@@ -9,6 +9,7 @@
 //! Held by: `a_transaction_is_all_or_nothing`, `what_is_tried_changes_nothing`, `commands_of_a_call_see_each_other`.
 //! Not here: what a command does.
 
+use super::channels;
 use super::overlay::Overlay;
 use super::store::{next_sweep, Moment, Store, View};
 use super::table::{run_of, Run};
@@ -81,9 +82,7 @@ pub(super) fn query(cluster_time_ms: u64, space: &dyn SpaceRead, call: &RedisCal
             RedisAnswer::Versions { versions: versions(&mut view, keys)? }
         }
         RedisAsk::Try { commands } => return try_all(space, &mut view, commands),
-        RedisAsk::Messages { .. } => {
-            return Ok(Err(Refusal::new(ErrorCode::InvalidRequest, "ERR this backend keeps no messages")))
-        }
+        RedisAsk::Messages { after } => channels::messages(space, *after)?,
         RedisAsk::Sweep => return Ok(Err(not_a_read())),
     }))
 }
@@ -219,7 +218,10 @@ pub(super) fn next_query(query: &Bytes, reply: &Bytes) -> Option<Bytes> {
         (RedisAsk::AwaitKeys { keys }, RedisAnswer::Versions { versions }) => {
             keys.iter().map(|key| key.version).eq(versions.iter().copied())
         }
-        (RedisAsk::Messages { .. }, RedisAnswer::Messages { messages, lost, .. }) => messages.is_empty() && !lost,
+        // Who asks where the end is does not wait.
+        (RedisAsk::Messages { after }, RedisAnswer::Messages { messages, lost, .. }) => {
+            messages.is_empty() && !lost && *after != u64::MAX
+        }
         _ => false,
     };
     nothing_yet.then(|| query.clone())

@@ -14,6 +14,7 @@
 mod add;
 mod claim;
 mod deliver;
+mod entries;
 mod groups;
 mod ids;
 mod info;

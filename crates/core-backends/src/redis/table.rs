@@ -5,7 +5,7 @@
 //! Held by: `every_command_runs_as_what_it_is`.
 
 use super::store::{Store, View};
-use super::{expiry, hashes, keys, lists, sets, sorted, streams, strings, Done};
+use super::{channels, expiry, hashes, keys, lists, sets, sorted, streams, strings, Done};
 use base_types::redis::{CommandSpec, Group};
 use bytes::Bytes;
 
@@ -38,6 +38,7 @@ const fn of_group(group: Group) -> &'static [Entry] {
         Group::Set => sets::COMMANDS,
         Group::SortedSet => sorted::COMMANDS,
         Group::Stream => streams::COMMANDS,
+        Group::PubSub => channels::COMMANDS,
         _ => &[],
     }
 }
@@ -64,7 +65,7 @@ mod tests {
         }
         let known = |entry: &Entry| base_types::redis::find(entry.0.as_bytes()).is_some();
         let tables = [strings::COMMANDS, keys::COMMANDS, hashes::COMMANDS, lists::COMMANDS, sets::COMMANDS];
-        for table in tables.into_iter().chain([sorted::COMMANDS, streams::COMMANDS]) {
+        for table in tables.into_iter().chain([sorted::COMMANDS, streams::COMMANDS, channels::COMMANDS]) {
             assert!(table.iter().all(known));
         }
     }

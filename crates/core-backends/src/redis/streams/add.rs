@@ -3,8 +3,9 @@
 use super::super::numbers::parse_integer;
 use super::super::store::{Store, View};
 use super::super::{fail, integer, wrong_count, Done, Fail, Reply, SYNTAX};
+use super::entries::entry_value;
 use super::ids::{parse_all, parse_new, parse_strict, Id, NewId};
-use super::rows::{entry_value, Stream};
+use super::rows::Stream;
 use super::trim::{options, Trim};
 use super::wall_ms;
 use base_types::VALUE_BYTES_MAX;

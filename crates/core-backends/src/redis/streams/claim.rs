@@ -1,13 +1,14 @@
 //! XCLAIM and XAUTOCLAIM: pending entries change hands.
 //!
-//! By design: what does not fit a reply is not claimed, as if it had not been idle for long enough. XAUTOCLAIM's cursor then says where to go on.
+//! By design: what does not fit a reply is not claimed, as if it had not been idle for long enough. XAUTOCLAIM's cursor then says where to continue.
 
 use super::super::numbers::integer_of;
 use super::super::store::Store;
 use super::super::{fail, Done, Fail, Reply, SYNTAX};
+use super::entries::{entry_reply, Room};
 use super::ids::{parse_start, parse_strict, Id};
 use super::members::{check_names, find_group, Change, Pending};
-use super::rows::{entry_reply, Room, Stream};
+use super::rows::Stream;
 use super::wall_ms;
 use base_engine::EngineError;
 use bytes::Bytes;
@@ -64,7 +65,7 @@ fn options(words: &[Bytes], now: u64) -> Result<Options, Fail> {
                 options.last = parse_strict(value, 0)?;
                 words.next();
             }
-            _ => return fail(format!("ERR Unrecognized XCLAIM option '{}'", super::rows::shown(word))),
+            _ => return fail(format!("ERR Unrecognized XCLAIM option '{}'", super::entries::shown(word))),
         }
     }
     Ok(options)
@@ -199,7 +200,7 @@ pub(super) fn xautoclaim(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
     Ok(Reply::Array(vec![next.reply(), Reply::Array(found.claimed), Reply::Array(found.deleted)]))
 }
 
-/// Returns where to go on; the least id: all were looked at.
+/// Returns where to continue; the least id: all were looked at.
 fn walk(
     change: &mut Change,
     store: &mut Store<'_>,

@@ -4,10 +4,11 @@
 
 use super::super::store::Store;
 use super::super::{fail, integer, Done, Fail, Reply};
+use super::entries::{entry_reply, Room};
 use super::ids::{parse_all, parse_strict, Id};
 use super::members::{check_names, find_group, Change, Pending};
 use super::read::asked;
-use super::rows::{entry_reply, Room, Stream};
+use super::rows::Stream;
 use super::wall_ms;
 use base_engine::{Direction, EngineError};
 use bytes::Bytes;
@@ -59,6 +60,10 @@ pub(super) fn xreadgroup(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
             }
         };
         change.close(store, key)?;
+        // Where the streams before have filled the reply.
+        if entries.is_empty() && matches!(from, From::New) {
+            continue;
+        }
         replies.push((Reply::Bulk(key.clone()), Reply::Array(entries)));
     }
     Ok(if replies.is_empty() { Reply::NilArray } else { Reply::Streams(replies) })

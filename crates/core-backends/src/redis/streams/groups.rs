@@ -3,9 +3,10 @@
 use super::super::numbers::parse_integer;
 use super::super::store::{check_name, Store};
 use super::super::{fail, integer, wrong_count, Done, Fail, Reply};
+use super::entries::shown;
 use super::ids::{parse, parse_strict, Id};
 use super::members::{Change, Consumer, Group};
-use super::rows::{shown, Stream};
+use super::rows::Stream;
 use super::wall_ms;
 use bytes::Bytes;
 

@@ -5,11 +5,12 @@
 use super::super::numbers::parse_integer;
 use super::super::store::View;
 use super::super::{fail, Done, Fail, Reply};
+use super::entries::{entry_reply, too_large, Room};
 use super::groups::{bad_subcommand, help, no_group, subcommand};
 use super::ids::Id;
 use super::members::{Consumer, Group, Pending};
 use super::pending::{each_consumer, name_of};
-use super::rows::{entry_reply, too_large, Room, Stream};
+use super::rows::Stream;
 use super::trim::BLOCK_ENTRIES;
 use super::wall_ms;
 use base_engine::Direction;

@@ -7,8 +7,9 @@
 
 use super::super::store::{check_name, Store, View};
 use super::super::{fail, Fail};
+use super::entries::shown;
 use super::ids::Id;
-use super::rows::{shown, Stream};
+use super::rows::Stream;
 use crate::contract::{corrupt_row, SpaceRead};
 use base_engine::EngineError;
 use base_types::codec::{DecodeError, Reader, Writer};

@@ -3,9 +3,10 @@
 use super::super::numbers::parse_integer;
 use super::super::store::View;
 use super::super::{fail, Done, Fail, Reply, SYNTAX};
+use super::entries::{too_large, Room};
 use super::ids::{parse_end, parse_start, Id};
 use super::members::{find_group, Consumer, Group, Pending};
-use super::rows::{too_large, Room, Stream};
+use super::rows::Stream;
 use super::wall_ms;
 use base_engine::EngineError;
 use bytes::Bytes;

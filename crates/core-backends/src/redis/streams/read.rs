@@ -1,13 +1,14 @@
 //! XRANGE, XREVRANGE and XREAD, and what XREAD and XREADGROUP have in common.
 //!
 //! By design: XREAD gives as many entries as a reply takes, as if COUNT had said so: who reads on from the last one misses none. BLOCK is
-//! checked and otherwise for the door, which asks again when a key has changed.
+//! checked and otherwise for the door, which retries when a key has changed.
 
 use super::super::numbers::{integer_of, parse_integer};
 use super::super::store::View;
 use super::super::{fail, Done, Fail, Reply, SYNTAX};
+use super::entries::{entry_reply, too_large, Room};
 use super::ids::{parse_end, parse_start, parse_strict, Id};
-use super::rows::{entry_reply, too_large, Room, Stream};
+use super::rows::Stream;
 use base_engine::Direction;
 use bytes::Bytes;
 
