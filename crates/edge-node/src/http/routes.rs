@@ -251,6 +251,7 @@ fn is_administration(action: &Action) -> bool {
     match action {
         Action::KvPut { .. } | Action::KvGet { .. } | Action::KvDelete { .. } | Action::KvScan { .. } => false,
         Action::KvBatch { .. } | Action::KvCompareAndSet { .. } | Action::Redis { .. } => false,
+        Action::RedisCall { .. } => false,
         Action::Versioned { .. } => false,
         Action::S3(S3::CreateAccount(_) | S3::DeleteAccount(_) | S3::ListAccounts(_)) => true,
         Action::S3(S3::CreateAccessKey(_) | S3::GetAccessKey(_) | S3::SealAccessKey(_)) => true,
