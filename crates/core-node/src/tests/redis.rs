@@ -2,7 +2,7 @@
 
 use super::*;
 use base_types::action::{KeyspaceKind, Partitioning, RedisReply};
-use base_types::redis::{RedisAnswer, RedisAsk, RedisCall};
+use base_types::redis::{KeyVersion, RedisAnswer, RedisAsk, RedisCall, RedisCommand};
 use base_types::ErrorCode;
 
 fn create_of(keyspace: &str, kind: KeyspaceKind, partitions: u16) -> Action {
@@ -98,5 +98,68 @@ fn nobody_but_a_leader_sweeps() {
     let cluster = KvTarget::Cluster("redis@ks-r-0".parse().unwrap());
     for target in [target, cluster] {
         assert_eq!(call(&mut world, 1, &target, RedisAsk::Sweep), Err(ErrorCode::UnknownAction));
+    }
+}
+
+fn commands(texts: &[&str]) -> Vec<RedisCommand> {
+    texts.iter().map(|text| RedisCommand { database: 1, words: split(text) }).collect()
+}
+
+fn key(name: &str, version: u64) -> KeyVersion {
+    KeyVersion { database: 1, key: bytes(name), version }
+}
+
+#[test]
+fn calls_are_served_through_every_node() {
+    let (mut world, target) = world_with("r");
+    let ok = RedisReply::Ok;
+    for node in 1..=4 {
+        let asked = RedisAsk::Commands { commands: commands(&["SET a 1", "INCR a", "NOSUCH a", "GET a"]) };
+        let Ok(RedisAnswer::Replies { replies }) = call(&mut world, node, &target, asked) else { panic!() };
+        let [set, incr, RedisReply::Error(_), get] = &replies[..] else { panic!("{replies:?}") };
+        assert_eq!((set, incr, get), (&ok, &RedisReply::Integer(2), &RedisReply::Bulk(bytes("2"))));
+    }
+    let Ok(RedisAnswer::Versions { versions }) =
+        call(&mut world, 2, &target, RedisAsk::Versions { keys: vec![key("a", 0), key("none", 0)] })
+    else {
+        panic!()
+    };
+    assert!(versions[0] > 0 && versions[1] == 0, "{versions:?}");
+    let transaction =
+        || RedisAsk::Transaction { watched: vec![key("a", versions[0])], commands: commands(&["SET a 9"]) };
+    let done = RedisAnswer::Replies { replies: vec![ok.clone()] };
+    assert_eq!(call(&mut world, 3, &target, transaction()), Ok(done));
+    assert_eq!(call(&mut world, 4, &target, transaction()), Ok(RedisAnswer::Aborted));
+    let tried = call(&mut world, 1, &target, RedisAsk::Try { commands: commands(&["SET a 10"]) });
+    assert!(matches!(tried, Ok(RedisAnswer::Tried { .. })), "{tried:?}");
+    let read = RedisAsk::Commands { commands: commands(&["GET a"]) };
+    let unchanged = RedisAnswer::Replies { replies: vec![RedisReply::Bulk(bytes("9"))] };
+    assert_eq!(call(&mut world, 2, &target, read), Ok(unchanged));
+    let other = RedisAsk::Commands { commands: vec![RedisCommand { database: 16, words: split("GET a") }] };
+    assert_eq!(call(&mut world, 2, &target, other), Err(ErrorCode::InvalidRequest));
+}
+
+/// A blocked client at one node hears of a push through another one, within its deadline and not by it.
+#[test]
+fn a_wait_ends_with_a_change_through_another_node() {
+    let (mut world, target) = world_with("r");
+    for waiting in 1..=4 {
+        let name = format!("l{waiting}");
+        let ask = RedisAsk::AwaitKeys { keys: vec![key(&name, 0)] };
+        let await_keys =
+            Action::RedisCall { target: target.clone(), call: Box::new(RedisCall { unix_ms: 1_000, seed: 1, ask }) };
+        let waits = Request { deadline: Duration::from_secs(8), ..request(await_keys) };
+        let ticket = world.ask(waiting, waits);
+        world.run(500);
+        assert!(!world.replies.contains_key(&ticket), "the wait through node {waiting} ended before anything changed");
+        let push = RedisAsk::Commands { commands: commands(&[&format!("SET {name} v")]) };
+        call(&mut world, waiting % 4 + 1, &target, push).unwrap();
+        world.run(500);
+        match world.replies.get(&ticket) {
+            Some(Ok(Answer { result: ActionResult::RedisCall(RedisAnswer::Versions { versions }), .. })) => {
+                assert!(versions[0] > 0)
+            }
+            other => panic!("through node {waiting}: {other:?}"),
+        }
     }
 }
