@@ -130,8 +130,8 @@ pub async fn answer(
         "/metrics" => {
             let health = health(&own, door).await;
             let age = own.access.age(crate::monitor::unix_ms());
-            let text =
-                metrics::text(&own.reports, &own.room, own.certificates.states(), age, own.etcd.as_deref(), health);
+            let doors = metrics::Doors { etcd: own.etcd.as_deref(), redis: own.redis.as_deref() };
+            let text = metrics::text(&own.reports, &own.room, own.certificates.states(), age, doors, health);
             respond(200, metrics::CONTENT_TYPE, text.into_bytes())
         }
         _ if path == "/console" || path.starts_with("/console/") => respond(404, TEXT, CONSOLE.as_bytes().to_vec()),

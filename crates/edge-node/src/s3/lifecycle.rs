@@ -9,7 +9,7 @@
 //! Held by: `a_bucket_falls_to_one_node_and_stays_while_that_is_up`.
 
 use super::metadata::NodeMetadata;
-use base_types::action::{Action, ActionResult, RedisReply};
+use base_types::action::{Action, ActionResult, KvTarget, RedisReply};
 use base_types::s3::{BucketLifecycle, GetBucketLifecycleConfiguration};
 use base_types::{ErrorKind, Refusal};
 use bytes::Bytes;
