@@ -287,7 +287,8 @@ fn write_whole(file: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> {
 
 fn print_endpoints(plan: &Plan, nodes: &[Node]) {
     println!("world {} is ready; data in {}\n", plan.world, plan.data.display());
-    let mut out = crate::output::table(["NODE", "PROCESS", "PLACE", "HTTP", "S3", "ETCD", "REDIS", "PEERS (mutual TLS)"]);
+    let mut out =
+        crate::output::table(["NODE", "PROCESS", "PLACE", "HTTP", "S3", "ETCD", "REDIS", "PEERS (mutual TLS)"]);
     for (place, node) in plan.places.iter().zip(nodes) {
         let where_is = format!("{} / {} / {}", place.region, place.az, place.chassis);
         out.add_row([

@@ -19,8 +19,8 @@ use base_types::NodeId;
 use edge_node::ca;
 use edge_node::config::{
     AccessSection, CertificatesSection, DoorSection, EngineSection, EtcdSection, HttpSection, LimitsSection,
-    LocationSection, MemberSection, NodeFile, OidcSection, RedisSection, RegionSection, S3Section, TlsSection, TuningSection,
-    WorldSection,
+    LocationSection, MemberSection, NodeFile, OidcSection, RedisSection, RegionSection, S3Section, TlsSection,
+    TuningSection, WorldSection,
 };
 use std::fs::File;
 use std::net::TcpListener;
