@@ -18,5 +18,7 @@ HIVE="${CARGO_TARGET_DIR:-$PWD/target}/debug/hive" scripts/oidc.sh
 HIVE="${CARGO_TARGET_DIR:-$PWD/target}/debug/hive" scripts/s3-clients.sh
 # The etcd door driven by etcdctl, etcd's Go client and two Python clients, with a leader killed meanwhile.
 HIVE="${CARGO_TARGET_DIR:-$PWD/target}/debug/hive" scripts/etcd-clients.sh
+# The Redis door driven by redis-cli, redis-py and go-redis, with a leader killed meanwhile.
+HIVE="${CARGO_TARGET_DIR:-$PWD/target}/debug/hive" scripts/redis-clients.sh
 # Client ports that speak TLS, asked by curl, hive, boto3 and aws.
 HIVE="${CARGO_TARGET_DIR:-$PWD/target}/debug/hive" scripts/tls.sh

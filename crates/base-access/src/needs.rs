@@ -4,6 +4,8 @@
 //! keys names every one of them. `golden_needs` in door-http lists all of them.
 //! Not here: the decision (decide.rs).
 
+mod redis;
+
 use crate::pattern::{Keys, Kind, Target};
 use crate::verb::Verb;
 use base_types::access::AccessAction;
@@ -82,11 +84,8 @@ pub fn for_each<E>(action: &Action, check: &mut dyn FnMut(Need<'_>) -> Result<()
             need(Inspect, Target::every(Kind::Cluster))
         }
         Action::ListRecoveries { name: Some(name) } => need(Inspect, cluster(name)),
-        // Whether a command reads or writes is the backend's to say; both are asked for.
-        Action::Redis { cluster: name, .. } => {
-            need(Read, cluster(name))?;
-            need(Write, cluster(name))
-        }
+        Action::Redis { target, command } => redis::words(target, command, check),
+        Action::RedisCall { target, call } => redis::call(target, call, check),
         Action::Versioned { target, call } => versioned(target, call, check),
         Action::S3(call) => s3(call, check),
         Action::ListNodes | Action::Status | Action::UpgradeStatus => need(Inspect, Target::every(Kind::Node)),

@@ -6,6 +6,7 @@
 
 use crate::access::{AccessAction, AccessAnswer, Caller};
 pub use crate::redis::RedisReply;
+use crate::redis::{RedisAnswer, RedisCall};
 use crate::versioned::VersionedCall;
 use crate::{
     ClusterId, ClusterName, FormatLevel, Generation, LogIndex, NodeId, OrderedAt, PartitionId, ReadConsistency,
@@ -84,6 +85,8 @@ pub enum KeyspaceKind {
     Plain,
     /// Every version until it is compacted, with leases and transactions; one partition in one cluster.
     Versioned,
+    /// What Redis commands make of them: a database of the Redis door; one partition in one cluster.
+    Redis,
 }
 
 impl KeyspaceKind {
@@ -92,6 +95,7 @@ impl KeyspaceKind {
         match self {
             KeyspaceKind::Plain => "plain",
             KeyspaceKind::Versioned => "versioned",
+            KeyspaceKind::Redis => "redis",
         }
     }
 }
@@ -201,8 +205,12 @@ pub enum Action {
         read_consistency: Option<ReadConsistency>,
     },
 
-    /// Runs a command of the `redis` backend, for example `["SET", "k", "v", "NX"]`.
-    Redis { cluster: ClusterName, command: Vec<Bytes> },
+    /// Runs a command of the `redis` backend, for example `["SET", "k", "v", "NX"]`: in a keyspace of the kind `redis` (its database 0),
+    /// or in a cluster with such a backend.
+    Redis { target: KvTarget, command: Vec<Bytes> },
+
+    /// A call of the Redis door: many commands at once, transactions, waits. Where: as `Redis`.
+    RedisCall { target: KvTarget, call: Box<RedisCall> },
 
     /// A call on keys with versions: in a keyspace of the kind `versioned`, or in a cluster with such a backend.
     Versioned { target: KvTarget, call: Box<VersionedCall> },
@@ -262,6 +270,7 @@ impl Action {
             Action::SetEngine { .. } => "SetEngine",
             Action::SetDefaultConsistency { .. } => "SetDefaultConsistency",
             Action::Redis { .. } => "Redis",
+            Action::RedisCall { .. } => "RedisCall",
             Action::Versioned { call, .. } => call.name(),
             Action::S3(call) => call.name(),
             Action::Access(call) => call.name(),
@@ -341,6 +350,8 @@ pub enum ActionResult {
     Redis {
         reply: RedisReply,
     },
+    /// What a call of the Redis door came to.
+    RedisCall(RedisAnswer),
     /// What a call on keys with versions came to.
     Versioned(Box<crate::versioned::Reply>),
     /// What a call of the S3 API came to.

@@ -245,7 +245,7 @@ impl Create {
                     _ if next < document.clusters => Stage::Clusters(next),
                     KeyspaceKind::Plain => Stage::Adopt,
                     // Its one partition is the whole cluster's: nothing is moved, so nothing is adopted.
-                    KeyspaceKind::Versioned => Stage::Finish,
+                    KeyspaceKind::Versioned | KeyspaceKind::Redis => Stage::Finish,
                 };
                 self.go(stage, document)
             }

@@ -24,6 +24,7 @@ const DOCUMENT_VERSION: u8 = 1;
 const DOCUMENT_VERSION_WITH_KIND: u8 = 2;
 /// A kind's byte in a document.
 const KIND_VERSIONED: u8 = 1;
+const KIND_REDIS: u8 = 2;
 pub(crate) const FIRST_EPOCH: u64 = 1;
 /// A keyspace's first epoch is drawn from so many.
 pub(crate) const FIRST_EPOCHS: u64 = 1 << 40;
@@ -127,6 +128,7 @@ pub(crate) fn backend_of(kind: KeyspaceKind) -> BackendKind {
     match kind {
         KeyspaceKind::Plain => BackendKind::Metadata,
         KeyspaceKind::Versioned => BackendKind::Versioned,
+        KeyspaceKind::Redis => BackendKind::Redis,
     }
 }
 
@@ -176,10 +178,11 @@ impl KeyspaceSpec {
             return Err(invalid(format!("{} partitions; give 1 to {KEYSPACE_PARTITIONS_MAX}", self.partitions)));
         }
         validate_clusters(self.clusters, usize::from(self.partitions))?;
-        if self.kind == KeyspaceKind::Versioned && self.partitions != 1 {
-            let message =
-                "a versioned keyspace has one partition in one cluster; leave 'partitions' and 'clusters' out";
-            return Err(invalid(message.into()));
+        if self.kind != KeyspaceKind::Plain && self.partitions != 1 {
+            return Err(invalid(format!(
+                "a {} keyspace has one partition in one cluster; leave 'partitions' and 'clusters' out",
+                self.kind.as_str()
+            )));
         }
         if self.rule.len() > RULE_BYTES_MAX {
             return Err(invalid(format!("rule is {} bytes long; at most {RULE_BYTES_MAX} are taken", self.rule.len())));
@@ -417,6 +420,7 @@ impl Encode for Document {
         match self.kind {
             KeyspaceKind::Plain => out.u8(DOCUMENT_VERSION),
             KeyspaceKind::Versioned => out.u8(DOCUMENT_VERSION_WITH_KIND).u8(KIND_VERSIONED),
+            KeyspaceKind::Redis => out.u8(DOCUMENT_VERSION_WITH_KIND).u8(KIND_REDIS),
         };
         out.string(&self.name).u8(self.state as u8).u8(partitioning);
         out.varint(self.split_keys.len() as u64);
@@ -440,6 +444,7 @@ impl Encode for Document {
             DOCUMENT_VERSION => KeyspaceKind::Plain,
             DOCUMENT_VERSION_WITH_KIND => match input.u8("keyspace kind")? {
                 KIND_VERSIONED => KeyspaceKind::Versioned,
+                KIND_REDIS => KeyspaceKind::Redis,
                 _ => return Err(DecodeError::Unknown("keyspace kind")),
             },
             _ => return Err(DecodeError::version("keyspace document", version, DOCUMENT_VERSION_WITH_KIND)),

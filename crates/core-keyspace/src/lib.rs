@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!   document.rs, store.rs     what is kept of a keyspace, and where
-//!   versioned.rs              keyspaces that keep every version
+//!   versioned.rs, redis.rs    keyspaces that keep every version; databases of the Redis door
 //!   map.rs                    from a key to its cluster; scan.rs: over several of them
 //!   create.rs, delete.rs      and clusters.rs, that both stand on; engine.rs: another engine
 //!   reshard/                  partitions move between clusters
@@ -31,6 +31,7 @@ mod family;
 mod map;
 mod payload;
 mod read;
+mod redis;
 mod reshard;
 mod scan;
 mod scan_request;
@@ -51,6 +52,7 @@ pub use family::{DocumentNews, KeyspaceNews, KeyspacePlanner};
 pub use map::{is_keyspace_cluster, plain_payload, read_reply, retry_of, KeyspaceMap, Retry, Routed};
 pub use payload::Payload;
 pub use read::{DescribeKeyspace, ListKeyspaces};
+pub use redis::{read_redis_reply, redis_payload, refuse_sweep};
 pub use reshard::{ReshardRun, StartReshard};
 pub use scan::ScanKeyspace;
 pub use scan_request::ScanRequest;

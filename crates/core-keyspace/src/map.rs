@@ -8,6 +8,7 @@
 
 use crate::document::{backend_of, Document, KeyspaceState};
 use crate::payload::Payload;
+use crate::redis::{no_commands, redis_payload};
 use crate::scan_request::ScanRequest;
 use crate::versioned::versioned_payload;
 use base_types::action::{Action, ActionResult, BatchStep, KeyspaceKind, Partitioning};
@@ -131,9 +132,17 @@ impl KeyspaceMap {
     /// The cluster and command of a key-value action other than `KvScan`.
     pub fn route(&self, action: &Action) -> Result<Routed<'_>, Refusal> {
         self.check_serves()?;
-        if self.kind() == KeyspaceKind::Versioned {
-            return self.route_versioned(action);
+        match self.kind() {
+            KeyspaceKind::Redis => self.route_whole(redis_payload(action, &self.document().name)?),
+            kind if matches!(action, Action::Redis { .. } | Action::RedisCall { .. }) => {
+                Err(no_commands(&self.document().name, kind.as_str()))
+            }
+            KeyspaceKind::Versioned => self.route_whole(versioned_payload(action)?),
+            KeyspaceKind::Plain => self.route_plain(action),
         }
+    }
+
+    fn route_plain(&self, action: &Action) -> Result<Routed<'_>, Refusal> {
         let (first, crosses) = match action {
             Action::KvPut { key, .. }
             | Action::KvGet { key, .. }
@@ -161,9 +170,8 @@ impl KeyspaceMap {
     }
 
     /// All of it lies in one cluster.
-    fn route_versioned(&self, action: &Action) -> Result<Routed<'_>, Refusal> {
-        let payload = versioned_payload(action)?;
-        let without = || Refusal::new(ErrorCode::CorruptDocument, "a versioned keyspace has no cluster; report it");
+    fn route_whole(&self, payload: Payload) -> Result<Routed<'_>, Refusal> {
+        let without = || Refusal::new(ErrorCode::CorruptDocument, "a keyspace of one cluster has none; report it");
         let cluster = self.inner.clusters.first().ok_or_else(without)?;
         Ok(Routed { cluster, backend: backend_of(self.kind()), payload, crosses: None })
     }

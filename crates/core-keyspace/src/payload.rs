@@ -1,6 +1,6 @@
 //! What goes to the backend of a cluster that holds keys.
 //!
-//! Not here: how it is made (`map.rs`, `versioned.rs`).
+//! Not here: how it is made (`map.rs`, `versioned.rs`, `redis.rs`).
 
 use bytes::Bytes;
 

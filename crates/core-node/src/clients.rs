@@ -25,12 +25,11 @@ use base_types::mutant::{planted, Mutant};
 use base_types::versioned::VersionedCall;
 use base_types::{BackendKind, ClusterName, ErrorCode, ReadConsistency, Refusal, Tick, Ticket, DEADLINE_MAX};
 use bytes::Bytes;
-use core_backends::redis;
 use core_backends::reference::{Query, LIST_PAGE_MAX};
 use core_cluster::api::{AdminCommand, LocalKind};
 use core_flow::failures;
 use core_keyspace::{
-    follow_up, is_keyspace_cluster, plain_payload, planner_for, scan_planner, KeyspacePlanner, Payload,
+    follow_up, is_keyspace_cluster, plain_payload, planner_for, redis_payload, scan_planner, KeyspacePlanner, Payload,
 };
 use core_placement::Rule;
 use core_s3::Terms;
@@ -85,7 +84,7 @@ impl Clients<'_> {
                 let map = self.runner.routing().keyspace(keyspace);
                 // Of several clusters a session's position names one: strong reads are never older.
                 let level = request.after.map(|_| ReadConsistency::Strong).or(request.read_consistency);
-                if map.is_none_or(|map| map.kind() == KeyspaceKind::Versioned) {
+                if map.is_none_or(|map| map.kind() != KeyspaceKind::Plain) {
                     let keyspace = keyspace.clone();
                     let request = Request { read_consistency: level, ..request };
                     self.runner.routing_mut().on_keyspace_request(turn, ticket, request, keyspace, asked.deadline);
@@ -116,7 +115,10 @@ impl Clients<'_> {
                 let planner = planner_for(&request.action, None);
                 self.run_planner(turn, ticket, &request, planner, asked)
             }
-            Action::Redis { cluster, command } => self.on_redis(turn, ticket, &request, cluster, command, asked),
+            Action::Redis { target: KvTarget::Cluster(name), .. }
+            | Action::RedisCall { target: KvTarget::Cluster(name), .. } => {
+                self.on_redis(turn, ticket, &request, name, asked)
+            }
             Action::Versioned { target: KvTarget::Cluster(name), call } => {
                 self.on_versioned(turn, ticket, &request, name, call, asked)
             }
@@ -261,31 +263,25 @@ impl Clients<'_> {
         ticket: Ticket,
         request: &Request,
         cluster: &ClusterName,
-        argv: &[Bytes],
         asked: Asked,
     ) -> Result<(), Failure> {
-        if !cluster.has(BackendKind::Redis) {
-            return Err(failures::no_backend(cluster, "redis"));
+        let backend = BackendKind::Redis;
+        if !cluster.has(backend) {
+            return Err(failures::no_backend(cluster, backend.name()));
         }
-        let Some(read) = redis::is_read(argv) else {
-            let word = argv.first().map_or(String::new(), |word| word.escape_ascii().to_string());
-            return Err(Refusal::new(
-                ErrorCode::UnknownCommand,
-                format!("redis command '{word}' is not known here; use one that docs/guides/api/redis.md lists"),
-            )
-            .into());
+        let kind = match redis_payload(&request.action, cluster.as_str())? {
+            Payload::Read(query) => LocalKind::Read { backend, query, consistency: request.read_consistency },
+            Payload::Write(command) => {
+                refuse_s3_cluster(cluster)?;
+                core_backends::validate(backend, &command)?;
+                self.write_kind(turn.core, backend, command, request)
+            }
         };
-        let bytes = redis::Command(argv.to_vec()).to_bytes();
-        if !read {
-            refuse_s3_cluster(cluster)?;
-            core_backends::validate(BackendKind::Redis, &bytes)?;
-        }
-        let kind = if read {
-            LocalKind::Read { backend: BackendKind::Redis, query: bytes, consistency: request.read_consistency }
-        } else {
-            self.write_kind(turn.core, BackendKind::Redis, bytes, request)
+        let shape = match request.action {
+            Action::RedisCall { .. } => Shape::RedisCall,
+            _ => Shape::Redis,
         };
-        self.session_operation(turn, ticket, Shape::Redis, cluster.clone(), kind, (asked, request.after));
+        self.session_operation(turn, ticket, shape, cluster.clone(), kind, (asked, request.after));
         Ok(())
     }
 
@@ -495,6 +491,8 @@ fn keyspace_of(action: &Action) -> Option<String> {
         | Action::KvDelete { target: KvTarget::Keyspace(keyspace), .. }
         | Action::KvBatch { target: KvTarget::Keyspace(keyspace), .. }
         | Action::KvCompareAndSet { target: KvTarget::Keyspace(keyspace), .. }
+        | Action::Redis { target: KvTarget::Keyspace(keyspace), .. }
+        | Action::RedisCall { target: KvTarget::Keyspace(keyspace), .. }
         | Action::Versioned { target: KvTarget::Keyspace(keyspace), .. } => Some(keyspace.clone()),
         _ => None,
     }

@@ -34,6 +34,7 @@ mod moves;
 mod mutants;
 mod recover;
 mod recover_zero;
+mod redis;
 mod routing;
 mod s3;
 mod sessions;

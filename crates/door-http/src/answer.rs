@@ -89,6 +89,8 @@ fn write_result(action: &str, result: &ActionResult, out: &mut Vec<u8>) {
         ActionResult::Deleted { existed } => field(out, "existed", |out| boolean(*existed, out)),
         ActionResult::Page { entries, next } => write_page(entries, next.as_ref(), action == KEYS_ONLY, out),
         ActionResult::Redis { reply } => field(out, "reply", |out| write_redis(reply, out)),
+        // Asked by the Redis door alone, which speaks no JSON.
+        ActionResult::RedisCall(_) => {}
         ActionResult::Versioned(reply) => crate::versioned::write_reply(action, reply, out),
         ActionResult::S3(answer) => crate::s3::write_answer(answer, out),
         ActionResult::Access(answer) => crate::access::write_answer(answer, out),

@@ -11,13 +11,18 @@ use bytes::Bytes;
 pub const KEYSPACE_DEFAULT: &str = "default";
 /// The keyspace or the cluster.
 pub(crate) fn target(fields: &mut Fields<'_>) -> Result<KvTarget, Refusal> {
+    Ok(named_target(fields)?.unwrap_or_else(|| KvTarget::Keyspace(KEYSPACE_DEFAULT.to_owned())))
+}
+
+/// The same where none is taken for granted.
+pub(crate) fn named_target(fields: &mut Fields<'_>) -> Result<Option<KvTarget>, Refusal> {
     match (fields.text("keyspace")?, fields.cluster("cluster")?) {
         (Some(_), Some(_)) => {
             Err(Refusal::new(ErrorCode::InvalidField, "both 'keyspace' and 'cluster' are given; give one"))
         }
-        (None, Some(cluster)) => Ok(KvTarget::Cluster(cluster)),
-        (Some(keyspace), None) => Ok(KvTarget::Keyspace(keyspace.into_owned())),
-        (None, None) => Ok(KvTarget::Keyspace(KEYSPACE_DEFAULT.to_owned())),
+        (None, Some(cluster)) => Ok(Some(KvTarget::Cluster(cluster))),
+        (Some(keyspace), None) => Ok(Some(KvTarget::Keyspace(keyspace.into_owned()))),
+        (None, None) => Ok(None),
     }
 }
 

@@ -6,7 +6,7 @@
 use crate::error::HttpError;
 use crate::fields::{near, Fields};
 use crate::json::{self, clip, Value};
-use crate::keys::{check_key, check_value, target};
+use crate::keys::{check_key, check_value, named_target, target};
 use crate::{versioned, Limits};
 use base_types::access::{AccessAction, Caller};
 use base_types::action::{Action, BatchStep, KeyspaceKind, KvTarget, Partitioning, ReadAfter, Request};
@@ -124,7 +124,7 @@ pub const ACTIONS: &[(&str, &[&str])] = &[
     ("MoveMember", &["name", "from", "to"]),
     ("SetEngine", &["name", "keyspace", "engine"]),
     ("SetDefaultConsistency", &["name"]),
-    ("Redis", &["cluster", "command", "after"]),
+    ("Redis", &["keyspace", "cluster", "command", "after"]),
     ("ListNodes", &[]),
     ("DecommissionNode", &["node"]),
     ("RecommissionNode", &["node"]),
@@ -277,7 +277,7 @@ fn action(name: &'static str, body: &Bytes, fields: &mut Fields<'_>) -> Result<A
             expected: fields.bytes("expected", "expected_base64")?,
             value: fields.bytes("value", "value_base64")?.map(check_value).transpose()?,
         }),
-        "Redis" => Ok(Action::Redis { cluster: fields.cluster_needed("cluster")?, command: command(fields)? }),
+        "Redis" => Ok(Action::Redis { target: database(fields)?, command: command(fields)? }),
         "ListNodes" => Ok(Action::ListNodes),
         "DecommissionNode" => Ok(Action::DecommissionNode { node: fields.node_needed("node")? }),
         "RecommissionNode" => Ok(Action::RecommissionNode { node: fields.node_needed("node")? }),
@@ -313,7 +313,7 @@ fn create_keyspace(keyspace: String, fields: &mut Fields<'_>) -> Result<Action, 
     // A versioned one has one, whatever the default of the others.
     let partitions = match kind {
         KeyspaceKind::Plain => PARTITIONS_DEFAULT,
-        KeyspaceKind::Versioned => 1,
+        KeyspaceKind::Versioned | KeyspaceKind::Redis => 1,
     };
     Ok(Action::CreateKeyspace {
         keyspace,
@@ -459,6 +459,14 @@ fn step(body: &Bytes, at: usize, item: Value<'_>) -> Result<BatchStep, Refusal> 
     }
 }
 
+/// Where a Redis command goes: a `keyspace` of the kind redis, or a `cluster`. None is taken for granted.
+fn database(fields: &mut Fields<'_>) -> Result<KvTarget, Refusal> {
+    match named_target(fields)? {
+        Some(target) => Ok(target),
+        None => fields.cluster_needed("cluster").map(KvTarget::Cluster),
+    }
+}
+
 fn command(fields: &mut Fields<'_>) -> Result<Vec<Bytes>, Refusal> {
     let words = fields.bytes_list("command")?.unwrap_or_default();
     if words.is_empty() || words.len() > BATCH_OPERATIONS_MAX {
@@ -485,7 +493,7 @@ impl std::str::FromStr for PartitioningWord {
     }
 }
 
-/// `plain` or `versioned`.
+/// `plain`, `versioned` or `redis`.
 struct KindWord(KeyspaceKind);
 
 impl std::str::FromStr for KindWord {
@@ -494,7 +502,8 @@ impl std::str::FromStr for KindWord {
         match text {
             "plain" => Ok(KindWord(KeyspaceKind::Plain)),
             "versioned" => Ok(KindWord(KeyspaceKind::Versioned)),
-            _ => Err("known are plain, versioned"),
+            "redis" => Ok(KindWord(KeyspaceKind::Redis)),
+            _ => Err("known are plain, versioned, redis"),
         }
     }
 }

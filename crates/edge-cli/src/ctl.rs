@@ -237,9 +237,9 @@ async fn set_consistency(name: &str, levels: &Levels, world: &World) -> Result<(
 
 async fn keyspace(command: KeyspaceCommand) -> Result<(), Failure> {
     match command {
-        KeyspaceCommand::Create { name, rule, partition, partitions, clusters, split_keys, engine, world } => {
+        KeyspaceCommand::Create { name, rule, kind, partition, partitions, clusters, split_keys, engine, world } => {
             let body = json!({
-                "action": "CreateKeyspace", "keyspace": name, "partition": partition, "partitions": partitions,
+                "action": "CreateKeyspace", "keyspace": name, "kind": kind, "partition": partition, "partitions": partitions,
                 "clusters": clusters, "split_keys": split_keys, "rule": rule, "engine": engine,
             });
             once(&world, body, |answer| show::created_keyspace(&name, answer)).await

@@ -24,6 +24,8 @@ use tokio::signal::unix::{signal, Signal, SignalKind};
 
 /// The namespace of etcd clients that pick none.
 const NAMESPACE: &str = "etcd";
+/// The database of Redis clients that pick none.
+const DATABASE: &str = "redis";
 /// How long the world may take until every node is ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(90);
 /// How often a node's readiness and life are looked at.
@@ -110,6 +112,7 @@ async fn start(arguments: &DevArguments, plan: &Plan, nodes: &mut [Node]) -> Res
     let client = client(plan, &endpoints)?.with_options(options);
     create_keyspace(&client, plan, "default").await?;
     create_keyspace(&client, plan, NAMESPACE).await?;
+    create_keyspace(&client, plan, DATABASE).await?;
     plan.keys.make(&client).await?;
     publish(arguments, plan, nodes)?;
     if arguments.json {
@@ -181,7 +184,7 @@ async fn root_token(plan: &Plan) -> Result<String, Failure> {
     }
 }
 
-/// The keyspace of the plain routes, or the namespace of the etcd door.
+/// The keyspace of the plain routes, the namespace of the etcd door, or the database of the Redis door.
 async fn create_keyspace(client: &Client, plan: &Plan, name: &str) -> Result<(), Failure> {
     let size = plan.places.len().min(5);
     let mut body = json!({
@@ -191,6 +194,7 @@ async fn create_keyspace(client: &Client, plan: &Plan, name: &str) -> Result<(),
     });
     match name {
         NAMESPACE => body["kind"] = "versioned".into(),
+        DATABASE => body["kind"] = "redis".into(),
         _ => body["partitions"] = 16.into(),
     }
     match client.action(body).await {
@@ -235,7 +239,7 @@ fn ready_json(arguments: &DevArguments, plan: &Plan, nodes: &[Node]) -> Value {
     let node = |(place, node): (&layout::Place, &Node)| {
         json!({
             "id": place.id, "pid": node.pid(), "region": place.region, "az": place.az, "rack": place.rack,
-            "chassis": place.chassis, "http": plan.url(&place.http()), "redis": null, "etcd": plan.url(&place.etcd()),
+            "chassis": place.chassis, "http": plan.url(&place.http()), "redis": plan.redis_url(place), "etcd": plan.url(&place.etcd()),
             "s3": plan.url(&place.s3()), "peer": place.peer(), "data": place.directory.join("data"), "log": node.log,
         })
     };
@@ -283,7 +287,8 @@ fn write_whole(file: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> {
 
 fn print_endpoints(plan: &Plan, nodes: &[Node]) {
     println!("world {} is ready; data in {}\n", plan.world, plan.data.display());
-    let mut out = crate::output::table(["NODE", "PROCESS", "PLACE", "HTTP", "S3", "ETCD", "PEERS (mutual TLS)"]);
+    let mut out =
+        crate::output::table(["NODE", "PROCESS", "PLACE", "HTTP", "S3", "ETCD", "REDIS", "PEERS (mutual TLS)"]);
     for (place, node) in plan.places.iter().zip(nodes) {
         let where_is = format!("{} / {} / {}", place.region, place.az, place.chassis);
         out.add_row([
@@ -293,6 +298,7 @@ fn print_endpoints(plan: &Plan, nodes: &[Node]) {
             plan.url(&place.http()),
             plan.url(&place.s3()),
             plan.url(&place.etcd()),
+            plan.redis_url(place),
             place.peer(),
         ]);
     }
@@ -320,6 +326,9 @@ fn print_open(plan: &Plan, program: &str, endpoint: &str) {
     println!("  curl -s http://{first}/metrics | head");
     println!("  {program} ctl status{endpoint}");
     println!("  {program} kv scan{endpoint}");
+    println!("Redis, any node (database {DATABASE}):");
+    println!("  redis-cli -p {} set hello world", plan.places[0].redis_port());
+    println!("  redis-cli -p {} get hello", plan.places[plan.places.len() - 1].redis_port());
     println!("etcd, any node (namespace {NAMESPACE}):");
     println!("  etcdctl --endpoints {} put hello world", plan.places[0].etcd());
     println!("  etcdctl --endpoints {} get hello", plan.places[plan.places.len() - 1].etcd());
@@ -344,6 +353,11 @@ fn print_secure(plan: &Plan, program: &str) {
     println!("  {program} user create ann --role \"writer on kv/default/ann/\"");
     println!("  {program} token create ann --expires 30d");
     println!("  curl -s --cacert {ca} -H \"Authorization: Bearer $(cat $HIVE_TOKEN_FILE)\" {first}/ -d '{{\"action\":\"KvPut\",\"key\":\"hello\",\"value\":\"world\"}}'");
+    println!("Redis, any node (database {DATABASE}):");
+    println!(
+        "  redis-cli -p {} --tls --cacert {ca} -a \"$(cat $HIVE_TOKEN_FILE)\" --no-auth-warning set hello world",
+        plan.places[0].redis_port()
+    );
     println!("etcd, any node (namespace {NAMESPACE}):");
     println!(
         "  etcdctl --endpoints {} --cacert {ca} --user \"root:$(cat $HIVE_TOKEN_FILE)\" put hello world",

@@ -44,6 +44,8 @@ pub struct Room {
     pub s3: Arc<Connections>,
     /// Of the etcd door.
     pub etcd: Arc<Connections>,
+    /// Of the Redis door.
+    pub redis: Arc<Connections>,
     /// Kept for operators where the JSON door is full.
     pub operators: Arc<Reserve>,
     /// Of heads and bodies that are not whole yet, of all doors.
@@ -51,12 +53,13 @@ pub struct Room {
 }
 
 impl Room {
-    /// For as many connections at each of the three doors, and as many bytes.
+    /// For as many connections at each of the four doors, and as many bytes.
     pub fn new(connections_max: usize, unfinished_bytes_max: usize) -> Room {
         Room {
             http: Connections::new(connections_max),
             s3: Connections::new(connections_max),
             etcd: Connections::new(connections_max),
+            redis: Connections::new(connections_max),
             operators: Reserve::new(),
             unfinished: Bytes::new(unfinished_bytes_max),
         }
@@ -64,6 +67,6 @@ impl Room {
 
     /// Connections of all doors.
     pub fn open(&self) -> usize {
-        self.http.open() + self.s3.open() + self.etcd.open() + self.operators.open()
+        self.http.open() + self.s3.open() + self.etcd.open() + self.redis.open() + self.operators.open()
     }
 }

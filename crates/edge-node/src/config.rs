@@ -8,7 +8,9 @@
 
 pub mod check;
 mod etcd;
+mod listeners;
 mod oidc;
+mod redis;
 mod s3;
 pub mod secrets;
 pub mod tls;
@@ -90,6 +92,9 @@ pub struct NodeFile {
     /// The etcd door; none where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd: Option<EtcdSection>,
+    /// The Redis door; none where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redis: Option<RedisSection>,
     pub certificates: CertificatesSection,
     /// TLS of the client doors; they speak plain text where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -202,7 +207,7 @@ pub struct EtcdSection {
     pub namespace: Option<String>,
     /// Addresses whose clients are in one namespace, whatever their user is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub namespaces: Vec<EtcdNamespaceSection>,
+    pub namespaces: Vec<NamedListenSection>,
     /// Threads beside the cores'; half as many as those where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,
@@ -215,10 +220,30 @@ pub struct EtcdSection {
     pub proxies: Vec<String>,
 }
 
-/// A namespace with an address of its own.
+/// The Redis door.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct EtcdNamespaceSection {
+pub struct RedisSection {
+    /// `ip:port` to listen on.
+    pub listen: String,
+    /// The database (a keyspace of kind redis) of clients that pick none by their user; `redis` where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<String>,
+    /// Addresses whose clients are in one database unless their user picks another.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub databases: Vec<NamedListenSection>,
+    /// Threads beside the cores'; one where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<usize>,
+    /// Proxies that begin each connection with a PROXY header (version 2): networks or addresses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proxies: Vec<String>,
+}
+
+/// A namespace or a database with an address of its own.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamedListenSection {
     /// Its name.
     pub name: String,
     /// `ip:port` to listen on.
@@ -437,6 +462,7 @@ pub struct Config {
     pub peer_advertise: String,
     pub s3: Option<S3Config>,
     pub etcd: Option<EtcdConfig>,
+    pub redis: Option<RedisConfig>,
     pub world_members: BTreeMap<NodeId, String>,
     pub region_members: BTreeMap<NodeId, String>,
     pub certificates: CertificatesSection,
@@ -477,6 +503,15 @@ pub struct EtcdConfig {
     pub listeners: Vec<(std::net::SocketAddr, String)>,
     pub threads: usize,
     pub auto_compaction: Option<AutoCompaction>,
+    pub proxies: Proxies,
+}
+
+/// The Redis door, checked.
+#[derive(Clone, Debug)]
+pub struct RedisConfig {
+    /// Addresses, each with the database of clients that pick none; first the one for all.
+    pub listeners: Vec<(std::net::SocketAddr, String)>,
+    pub threads: usize,
     pub proxies: Proxies,
 }
 

@@ -72,6 +72,8 @@ pub struct HttpDoor {
     pub lanes: Vec<Rc<LaneDoor>>,
     /// What is counted of etcd's clients, for `/metrics`.
     pub etcd: Option<Arc<door_etcd::Metrics>>,
+    /// And of Redis clients.
+    pub redis: Option<Arc<door_redis::Metrics>>,
     pub limits: HttpLimits,
     /// Of the whole node.
     pub room: Room,

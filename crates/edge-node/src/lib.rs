@@ -41,6 +41,7 @@ mod node;
 mod peers;
 pub mod private;
 mod quiet;
+pub mod redis;
 mod remembered;
 #[cfg(feature = "engine-object")]
 pub mod restore;

@@ -13,6 +13,7 @@ use crate::tls::CertificateState;
 use base_types::action::{NodeInfo, StatusInfo};
 use core_node::BlockedHistogram;
 use door_etcd::metrics::{MethodCounts, BUCKETS_US as ETCD_BUCKETS_US};
+use door_redis::metrics::{CommandCounts, BUCKETS_US as REDIS_BUCKETS_US};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -30,7 +31,7 @@ pub fn text(
     room: &Room,
     certificates: Vec<CertificateState>,
     directory_age: Option<Duration>,
-    etcd: Option<&door_etcd::Metrics>,
+    doors: Doors<'_>,
     health: Option<Health>,
 ) -> String {
     let lanes = reports.iter().map(|report| report.lock().map(|report| report.clone()).unwrap_or_default()).collect();
@@ -40,7 +41,8 @@ pub fn text(
         room: room.clone(),
         certificates,
         directory_age,
-        etcd: etcd.map(|etcd| (etcd.counts(), etcd.refused())),
+        etcd: doors.etcd.map(|etcd| (etcd.counts(), etcd.refused())),
+        redis: doors.redis.map(|redis| (redis.counts(), redis.connections())),
         process: process_usage(),
         health,
     }));
@@ -48,6 +50,13 @@ pub fn text(
     // Writing to a string cannot fail.
     let _ = prometheus_client::encoding::text::encode(&mut out, &registry);
     out
+}
+
+/// What doors on threads of their own have counted, where there are such.
+#[derive(Clone, Copy, Default)]
+pub struct Doors<'d> {
+    pub etcd: Option<&'d door_etcd::Metrics>,
+    pub redis: Option<&'d door_redis::Metrics>,
 }
 
 /// What the node answered for this page.
@@ -67,6 +76,8 @@ struct Snapshot {
     directory_age: Option<Duration>,
     /// Of every method, and how many were refused because too many were under way.
     etcd: Option<(Vec<MethodCounts>, u64)>,
+    /// Of every command, and connections that were accepted.
+    redis: Option<(Vec<CommandCounts>, u64)>,
     process: ProcessUsage,
 }
 
@@ -85,6 +96,7 @@ impl Collector for Snapshot {
         self.host(&mut encoder)?;
         self.health(&mut encoder)?;
         self.etcd(&mut encoder)?;
+        self.redis(&mut encoder)?;
         self.latencies(&mut encoder)
     }
 }
@@ -113,6 +125,7 @@ impl Snapshot {
             ("http", room.http.open()),
             ("s3", room.s3.open()),
             ("etcd", room.etcd.open()),
+            ("redis", room.redis.open()),
             ("operator", room.operators.open()),
         ];
         for (door, open) in doors {
@@ -220,6 +233,39 @@ impl Snapshot {
         encoder
             .encode_descriptor("etcd_requests_refused", help, None, MetricType::Counter)?
             .encode_counter::<NoLabelSet, _, u64>(refused, None)
+    }
+
+    /// Commands that nobody has sent yet have no samples.
+    fn redis(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {
+        let Some((commands, connections)) = &self.redis else { return Ok(()) };
+        let help = "Commands of Redis clients that were answered, by command.";
+        let mut metric = encoder.encode_descriptor("redis_commands", help, None, MetricType::Counter)?;
+        for counts in commands {
+            metric
+                .encode_family(&[("command", counts.name)])?
+                .encode_counter::<NoLabelSet, _, u64>(&counts.calls, None)?;
+        }
+        let help = "Commands of Redis clients that were answered with an error, by command.";
+        let mut metric = encoder.encode_descriptor("redis_command_errors", help, None, MetricType::Counter)?;
+        for counts in commands {
+            metric
+                .encode_family(&[("command", counts.name)])?
+                .encode_counter::<NoLabelSet, _, u64>(&counts.errors, None)?;
+        }
+        let help = "Time from a command of a Redis client to its answer, by command; waiting for a key is in it.";
+        let mut metric = encoder.encode_descriptor("redis_command_seconds", help, None, MetricType::Histogram)?;
+        for counts in commands {
+            let bounds = REDIS_BUCKETS_US.iter().map(|us| *us as f64 / 1e6).chain([f64::INFINITY]);
+            let buckets: Vec<(f64, u64)> = bounds.zip(counts.buckets).collect();
+            let count = counts.buckets.iter().sum();
+            let labels = [("command", counts.name)];
+            let mut member = metric.encode_family(&labels)?;
+            member.encode_histogram::<NoLabelSet>(counts.total_us as f64 / 1e6, count, &buckets, None)?;
+        }
+        let help = "Connections of Redis clients that were accepted since the node started.";
+        encoder
+            .encode_descriptor("redis_connections_accepted", help, None, MetricType::Counter)?
+            .encode_counter::<NoLabelSet, _, u64>(connections, None)
     }
 
     /// Every machine of this build has the same metrics in the same order, so the longest list of a lane serves for all.

@@ -11,6 +11,8 @@
 //! Held by: `a_port_in_use_refuses_the_start`, `a_check_refuses_what_a_start_refuses_and_touches_nothing`.
 //! Not here: signals and the exit code (edge-cli calls `run` and `wait_for_signal`).
 
+mod doors;
+mod redis;
 pub mod run;
 mod thread;
 
@@ -35,6 +37,7 @@ use crate::tls::{Certificates, TlsError};
 use base_types::{BootId, LaneId};
 use core_node::api::{Event, NodeConfig};
 use core_placement::Door;
+use doors::{Named, NamedListeners};
 use std::net::{SocketAddr, TcpListener};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Mutex};
@@ -51,8 +54,8 @@ const INSECURE: &str = "insecure = true: who reaches the JSON door can read and 
 /// The same where client doors speak TLS.
 const INSECURE_WITH_TLS: &str =
     "insecure = true: who reaches the JSON door can read and change everything, keys of S3 accounts too";
-/// JSON, S3 and etcd: each has room for `limits.connections_max`.
-const CLIENT_DOORS: u64 = 3;
+/// JSON, S3, etcd and Redis: each has room for `limits.connections_max`.
+const CLIENT_DOORS: u64 = 4;
 
 /// Why a node does not start, or has ended.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +74,8 @@ pub enum StartError {
     S3 { reason: String },
     #[error("the etcd door cannot be started: {reason}")]
     Etcd { reason: String },
+    #[error("the Redis door cannot be started: {reason}")]
+    Redis { reason: String },
     #[error("thread {name} cannot be started: {reason}")]
     Thread { name: String, reason: String },
     /// It had started; this process must end with an exit code that is not 0.
@@ -99,6 +104,8 @@ pub(crate) struct Shared {
     pub reports: Vec<Arc<Mutex<LaneReport>>>,
     /// Calls of etcd's clients; none where there is no such door.
     pub etcd: Option<Arc<door_etcd::Metrics>>,
+    /// Commands of Redis clients; none where there is no such door.
+    pub redis: Option<Arc<door_redis::Metrics>>,
     /// Measured where there is an etcd door, whose clients ask.
     pub engine_sizes: Arc<EngineSizes>,
     pub failure: Failure,
@@ -139,6 +146,7 @@ pub struct NodeHandle {
     peer: SocketAddr,
     s3: Option<SocketAddr>,
     etcd: Option<SocketAddr>,
+    redis: Option<SocketAddr>,
     failure: Failure,
     threads: Vec<JoinHandle<()>>,
     monitor_stop: Option<std::sync::mpsc::Sender<()>>,
@@ -167,6 +175,9 @@ pub fn check(config: &Config) -> Result<Vec<String>, StartError> {
         }
         for (address, _) in config.etcd.iter().flat_map(|etcd| &etcd.listeners) {
             listen("etcd", *address, 1)?;
+        }
+        for (address, _) in config.redis.iter().flat_map(|redis| &redis.listeners) {
+            listen("redis", *address, 1)?;
         }
     }
     if config.insecure {
@@ -201,15 +212,16 @@ impl NodeHandle {
             Some(s3) => listen("s3", s3.listen, s3.threads)?,
             None => Vec::new(),
         };
-        let etcd = etcd_listeners(&config)?;
+        let named = doors::bind(&config)?;
         let (http_address, peer_address) = (local_address(&http), local_address(&peer));
         let (failure, mailbox_ends, shared, keeper) =
-            share(config, data, certificates, factory, http_address, peer_address, &etcd)?;
+            share(config, data, certificates, factory, http_address, peer_address, &named)?;
         let mut handle = NodeHandle {
             http: http_address,
             peer: peer_address,
             s3: (!s3.is_empty()).then(|| local_address(&s3)),
-            etcd: etcd.first().map(|(_, listeners)| local_address(listeners)),
+            etcd: named.etcd.first().map(|(_, listeners)| local_address(listeners)),
+            redis: named.redis.first().map(|(_, listeners)| local_address(listeners)),
             failure,
             threads: Vec::new(),
             monitor_stop: None,
@@ -217,14 +229,14 @@ impl NodeHandle {
         };
         let started = handle
             .start_keeper(keeper)
-            .and_then(|()| handle.start_threads(&shared, mailbox_ends, Listeners { http, peer, s3, etcd }));
+            .and_then(|()| handle.start_threads(&shared, mailbox_ends, Listeners { http, peer, s3, named }));
         if let Err(error) = started {
             let _ = handle.stop();
             return Err(error);
         }
         let shown = |address: Option<SocketAddr>| address.map_or("none".to_owned(), |address| address.to_string());
-        let (s3_address, etcd_address) = (shown(handle.s3), shown(handle.etcd));
-        tracing::info!(world = %shared.own.world, node = shared.own.node.0, http = %http_address, peer = %peer_address, s3 = s3_address, etcd = etcd_address, lanes = shared.data.lanes, threads = threads_wanted, fresh = shared.data.fresh, "node started");
+        let (s3_address, etcd_address, redis_address) = (shown(handle.s3), shown(handle.etcd), shown(handle.redis));
+        tracing::info!(world = %shared.own.world, node = shared.own.node.0, http = %http_address, peer = %peer_address, s3 = s3_address, etcd = etcd_address, redis = redis_address, lanes = shared.data.lanes, threads = threads_wanted, fresh = shared.data.fresh, "node started");
         Ok(handle)
     }
 
@@ -269,7 +281,8 @@ impl NodeHandle {
         }
         let cores = Arc::new(Cores::new(cores));
         self.start_s3(shared, &cores, listeners.s3)?;
-        self.start_etcd(shared, &cores, listeners.etcd)?;
+        self.start_etcd(shared, &cores, listeners.named.etcd)?;
+        self.start_redis(shared, &cores, listeners.named.redis)?;
         self.start_monitor(shared)
     }
 
@@ -310,18 +323,13 @@ impl NodeHandle {
     }
 
     /// The etcd door's threads; none where it is not configured.
-    fn start_etcd(
-        &mut self,
-        shared: &Arc<Shared>,
-        cores: &Arc<Cores>,
-        listeners: Vec<(String, Vec<TcpListener>)>,
-    ) -> Result<(), StartError> {
+    fn start_etcd(&mut self, shared: &Arc<Shared>, cores: &Arc<Cores>, listeners: Named) -> Result<(), StartError> {
         let Some(config) = &shared.config.etcd else { return Ok(()) };
         let tokens = Arc::new(etcd::Tokens::new().map_err(|reason| StartError::Etcd { reason })?);
         let (opened, openings) = std::sync::mpsc::channel();
         let mut threads: Vec<Vec<_>> = (0..config.threads).map(|_| Vec::new()).collect();
         let mut first = None;
-        for ((namespace, listeners), door) in listeners.into_iter().zip(&shared.doors) {
+        for ((namespace, listeners), door) in listeners.into_iter().zip(shared.doors_of(etcd::DOOR_PREFIX)) {
             let store = Arc::new(etcd::NodeStore {
                 cores: cores.clone(),
                 access: shared.access.clone(),
@@ -404,6 +412,11 @@ impl NodeHandle {
         self.etcd
     }
 
+    /// Where Redis clients reach it; nowhere without a Redis door.
+    pub fn redis_address(&self) -> Option<SocketAddr> {
+        self.redis
+    }
+
     /// Where S3 clients reach it; nowhere without a gateway.
     pub fn s3_address(&self) -> Option<SocketAddr> {
         self.s3
@@ -447,32 +460,7 @@ struct Listeners {
     http: Vec<TcpListener>,
     peer: Vec<TcpListener>,
     s3: Vec<TcpListener>,
-    /// Of each namespace with an address of its own, first the one for all.
-    etcd: Vec<(String, Vec<TcpListener>)>,
-}
-
-fn etcd_listeners(config: &Config) -> Result<Vec<(String, Vec<TcpListener>)>, StartError> {
-    let Some(etcd) = &config.etcd else { return Ok(Vec::new()) };
-    let bind = |(address, namespace): &(SocketAddr, String)| {
-        listen("etcd", *address, etcd.threads).map(|listeners| (namespace.clone(), listeners))
-    };
-    etcd.listeners.iter().map(bind).collect()
-}
-
-/// Where clients reach the etcd door, by the namespace of those that name none. A listener at all addresses of the host is reached by the
-/// host that the HTTP door advertises.
-fn etcd_doors(config: &Config, tls: bool, listeners: &[(String, Vec<TcpListener>)]) -> Vec<Door> {
-    let scheme = if tls { "https" } else { "http" };
-    let advertised = config.http_advertise.rsplit_once(':').map_or(config.http_advertise.as_str(), |(host, _)| host);
-    let door = |(namespace, listeners): &(String, Vec<TcpListener>)| {
-        let address = local_address(listeners);
-        let url = match address.ip().is_unspecified() {
-            true => format!("{scheme}://{advertised}:{}", address.port()),
-            false => format!("{scheme}://{address}"),
-        };
-        Door { name: format!("{}{namespace}", etcd::DOOR_PREFIX), url }
-    };
-    listeners.iter().map(door).collect()
+    named: NamedListeners,
 }
 
 /// Room for clients: as configured, or as the limit on open files allows.
@@ -520,7 +508,7 @@ fn share(
     factory: Box<dyn MachineFactory>,
     http: SocketAddr,
     peer: SocketAddr,
-    etcd: &[(String, Vec<TcpListener>)],
+    named: &NamedListeners,
 ) -> Result<Parts, StartError> {
     let boot = chance::draw().map_err(|error| StartError::Failed { reason: format!("no random numbers: {error}") })?;
     let failure = Failure { first: Arc::default(), stop: watch::Sender::new(false), drain: watch::Sender::new(false) };
@@ -548,7 +536,7 @@ fn share(
     if config.tuning.read_leases && !clock.counts_suspension() {
         tracing::warn!("this system has no clock that counts suspension; leases are off, strong reads ask the members");
     }
-    let doors = etcd_doors(&config, certificates.clients.is_some(), etcd);
+    let doors = doors::told(&config, certificates.clients.is_some(), named);
     let shared = Shared {
         doors,
         own: Own {
@@ -573,6 +561,7 @@ fn share(
         mailboxes: senders,
         remembered,
         etcd: config.etcd.as_ref().map(|_| Arc::default()),
+        redis: config.redis.as_ref().map(|_| Arc::default()),
         engine_sizes: Arc::default(),
         failure: failure.clone(),
         config,
@@ -584,6 +573,11 @@ fn share(
 }
 
 impl Shared {
+    /// The doors of the node map whose names begin so, in the order of their listeners.
+    pub fn doors_of<'s>(&'s self, prefix: &'s str) -> impl Iterator<Item = &'s Door> {
+        self.doors.iter().filter(move |door| door.name.starts_with(prefix))
+    }
+
     /// The names clients may know this node by.
     pub fn hosts(&self) -> Hosts {
         let own = [&self.http_advertise, &self.peer_advertise];

@@ -175,6 +175,7 @@ pub fn config(home: &Path, id: u64) -> Config {
         peer: DoorSection { listen, advertise },
         s3: None,
         etcd: None,
+        redis: None,
         certificates: crate::config::CertificatesSection {
             authority: issued.authority,
             certificate: issued.certificate,

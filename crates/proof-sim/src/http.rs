@@ -64,8 +64,8 @@ fn render(request: &Request) -> Option<Value> {
             name_target(&mut body, target);
             body.insert("steps".into(), steps.iter().map(step).collect());
         }
-        Action::Redis { cluster, command } => {
-            body.insert("cluster".into(), cluster.as_str().into());
+        Action::Redis { target, command } => {
+            name_target(&mut body, target);
             body.insert("command".into(), command.iter().map(item).collect());
         }
         _ => return None,
@@ -276,7 +276,10 @@ mod tests {
                     BatchStep::Delete { key: bytes(b"\xfe") },
                 ],
             },
-            Action::Redis { cluster: "redis@t0".parse().unwrap(), command: vec![bytes(b"INCR"), bytes(b"\xff")] },
+            Action::Redis {
+                target: KvTarget::Cluster("redis@t0".parse().unwrap()),
+                command: vec![bytes(b"INCR"), bytes(b"\xff")],
+            },
         ];
         for action in actions {
             let request = request(action);

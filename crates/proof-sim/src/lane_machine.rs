@@ -330,11 +330,12 @@ fn cluster_of(action: &Action) -> Option<ClusterId> {
         | Action::KvDelete { target, .. }
         | Action::KvScan { target, .. }
         | Action::KvBatch { target, .. }
-        | Action::KvCompareAndSet { target, .. } => match target {
+        | Action::KvCompareAndSet { target, .. }
+        | Action::Redis { target, .. }
+        | Action::RedisCall { target, .. } => match target {
             KvTarget::Cluster(name) => name,
             KvTarget::Keyspace(_) => return None,
         },
-        Action::Redis { cluster, .. } => cluster,
         Action::Versioned { target: KvTarget::Cluster(name), .. } => name,
         Action::TransferLeader { name, .. } => name,
         _ => return None,
@@ -377,6 +378,10 @@ fn kind_of(request: &Request, cluster_time_ms: u64) -> Option<(ClusterId, LocalK
         Action::Redis { command, .. } => match redis::is_read(&command)? {
             true => read(BackendKind::Redis, redis::Command(command).to_bytes()),
             false => write(BackendKind::Redis, redis::Command(command).to_bytes()),
+        },
+        Action::RedisCall { call, .. } => match call.read_only() {
+            true => read(BackendKind::Redis, call.to_bytes()),
+            false => write(BackendKind::Redis, call.to_bytes()),
         },
         Action::Versioned { call, .. } => match *call {
             VersionedCall::Change(command) => write(BackendKind::Versioned, command.to_bytes()),
@@ -423,6 +428,9 @@ fn response_of(action: &Action, outcome: LocalOutcome) -> Response {
 fn decode(action: &Action, reply: Bytes) -> Result<ActionResult, Failure> {
     if matches!(action, Action::Redis { .. }) {
         return Ok(ActionResult::Redis { reply: decode_reply::<RedisReply>(reply)? });
+    }
+    if matches!(action, Action::RedisCall { .. }) {
+        return Ok(ActionResult::RedisCall(decode_reply(reply)?));
     }
     if matches!(action, Action::Versioned { .. }) {
         return Ok(ActionResult::Versioned(Box::new(decode_reply(reply)?)));

@@ -695,7 +695,10 @@ impl Run {
             let (operation, action) = match (&target, counter) {
                 (KvTarget::Cluster(cluster), true) => {
                     let command = vec![Bytes::from_static(b"GET"), key.clone()];
-                    (Operation::ReadCounter { key }, Action::Redis { cluster: cluster.clone(), command })
+                    (
+                        Operation::ReadCounter { key },
+                        Action::Redis { target: KvTarget::Cluster(cluster.clone()), command },
+                    )
                 }
                 _ => (Operation::Get { key: key.clone() }, Action::KvGet { target, key }),
             };

@@ -171,8 +171,8 @@ fn perform(
         Action::KvScan { target, start_after, limit, reverse, .. } => {
             page(space(store, target), start_after.as_ref(), *limit as usize, *reverse)
         }
-        Action::Redis { cluster, command } => {
-            let counters = space(store, &KvTarget::Keyspace(format!("redis {cluster:?}")));
+        Action::Redis { target, command } => {
+            let counters = space(store, &KvTarget::Keyspace(format!("redis {target:?}")));
             let value: i64 =
                 counters.get(&command[1]).map_or(0, |value| String::from_utf8_lossy(value).parse().unwrap_or(0));
             if command[0] == "INCR" {

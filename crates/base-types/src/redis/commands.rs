@@ -103,12 +103,26 @@ impl CommandSpec {
                 words.get(1).into_iter().chain(stored).collect()
             }
             Keys::AfterStreams => {
-                let at = words.iter().position(|word| word.eq_ignore_ascii_case(b"STREAMS"));
-                let rest = at.and_then(|at| words.get(at + 1..)).unwrap_or_default();
+                let rest = behind_streams(words);
                 rest.iter().take(rest.len() / 2).collect()
             }
         }
     }
+}
+
+/// What follows `STREAMS`: the word itself, not a group or a consumer of that name.
+fn behind_streams(words: &[Bytes]) -> &[Bytes] {
+    let mut at = 1;
+    while let Some(word) = words.get(at) {
+        let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
+        at += match () {
+            () if is(b"STREAMS") => return words.get(at + 1..).unwrap_or_default(),
+            () if is(b"GROUP") => 3,
+            () if is(b"COUNT") || is(b"BLOCK") => 2,
+            () => 1,
+        };
+    }
+    &[]
 }
 
 fn is_store(word: &Bytes) -> bool {

@@ -56,6 +56,19 @@ impl Rounds<KeyspaceNews> for Start {
     }
 }
 
+/// Why a keyspace of a kind is never spread over clusters; `None`: it may be.
+fn of_one_cluster(keyspace: &str, kind: KeyspaceKind) -> Option<String> {
+    match kind {
+        KeyspaceKind::Plain => None,
+        KeyspaceKind::Versioned => Some(format!(
+            "keyspace '{keyspace}' is versioned: all of it is in one cluster, so that it has one order; make more keyspaces instead"
+        )),
+        KeyspaceKind::Redis => Some(format!(
+            "keyspace '{keyspace}' is a redis database: all of it is in one cluster, so that every command is atomic; make more keyspaces of kind redis instead"
+        )),
+    }
+}
+
 impl Start {
     fn again(&mut self, context: &mut PlanContext<'_>, failure: Failure) -> Step {
         self.tries += 1;
@@ -72,11 +85,7 @@ impl Start {
                 Ok(()) => refuse(unknown_keyspace(&self.keyspace)),
             };
         }
-        if document.kind == KeyspaceKind::Versioned {
-            let message = format!(
-                "keyspace '{}' is versioned: all of it is in one cluster, so that it has one order; make more keyspaces instead",
-                self.keyspace
-            );
+        if let Some(message) = of_one_cluster(&self.keyspace, document.kind) {
             return refuse(Refusal::new(ErrorCode::InvalidKeyspace, message));
         }
         if let Err(refusal) = validate_clusters(self.clusters, document.partitions()) {

@@ -16,7 +16,7 @@ use base_types::{BackendKind, ClusterName, ErrorCode, ErrorKind, LogIndex, NodeI
 use core_backends::reference::{ClusterRecord, Query, Reply};
 use core_cluster::api::{ClusterDescription, LocalKind};
 use core_flow::{decode_call, failures, members_of, CallReply, CallResult};
-use core_keyspace::{read_reply, read_versioned_reply};
+use core_keyspace::{read_redis_reply, read_reply, read_versioned_reply};
 use core_placement::Rule;
 
 impl Routing {
@@ -65,7 +65,9 @@ impl Routing {
 
     fn shape_response(&self, core: &CoreContext, shape: Shape, operation: &Operation, result: CallResult) -> Response {
         match shape {
-            Shape::Metadata | Shape::Redis | Shape::Versioned => backend_response(shape, operation, result),
+            Shape::Metadata | Shape::Redis | Shape::RedisCall | Shape::Versioned => {
+                backend_response(shape, operation, result)
+            }
             Shape::Describe => match result? {
                 CallReply::Described(description) => {
                     let result = ActionResult::Cluster(self.description_info(core, &description));
@@ -256,10 +258,12 @@ fn backend_response(shape: Shape, operation: &Operation, result: CallResult) -> 
     let result = match shape {
         _ if early => Ok(ActionResult::Done),
         Shape::Redis => core_backends::decode_reply::<RedisReply>(reply).map(|reply| ActionResult::Redis { reply }),
+        Shape::RedisCall => core_backends::decode_reply(reply).map(ActionResult::RedisCall),
         Shape::Versioned => core_backends::decode_reply(reply).map(|reply| ActionResult::Versioned(Box::new(reply))),
-        _ => match operation.keys().filter(|_| operation.backend() == Some(BackendKind::Versioned)) {
-            Some(work) => read_versioned_reply(&work.action, reply),
-            None => read_reply(reply),
+        _ => match (operation.keys(), operation.backend()) {
+            (Some(work), Some(BackendKind::Versioned)) => read_versioned_reply(&work.action, reply),
+            (Some(work), Some(BackendKind::Redis)) => read_redis_reply(&work.action, reply),
+            _ => read_reply(reply),
         },
     };
     match result {

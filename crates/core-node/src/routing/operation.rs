@@ -91,6 +91,8 @@ pub enum Shape {
     Metadata,
     /// A reply of the `redis` backend.
     Redis,
+    /// What a call of the Redis door came to.
+    RedisCall,
     /// A reply of the `versioned` backend.
     Versioned,
     /// A leader's description.

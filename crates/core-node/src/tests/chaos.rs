@@ -22,8 +22,11 @@ fn increments(world: &mut World, name: &ClusterName, random: &mut Random, rounds
         let alive: Vec<u64> = world.nodes.keys().map(|id| id.0).filter(|id| world.is_running(*id)).collect();
         let node = alive[random.below(alive.len() as u64) as usize];
         let command = vec![bytes("INCR"), bytes("n")];
-        let mut incr =
-            level(Action::Redis { cluster: name.clone(), command }, WriteConsistency::Strong, u128::from(round) + 1);
+        let mut incr = level(
+            Action::Redis { target: KvTarget::Cluster(name.clone()), command },
+            WriteConsistency::Strong,
+            u128::from(round) + 1,
+        );
         incr.deadline = Duration::from_millis(CLIENT_DEADLINE_MS);
         out.insert(world.ask(node, incr), world.now);
         match down {
@@ -88,7 +91,7 @@ fn count(seed: u64, lanes: u16) {
     let mut random = Random::new(seed);
     let rounds = 250;
     let tally = increments(&mut world, &name, &mut random, rounds);
-    let read = Action::Redis { cluster: name.clone(), command: vec![bytes("GET"), bytes("n")] };
+    let read = Action::Redis { target: KvTarget::Cluster(name.clone()), command: vec![bytes("GET"), bytes("n")] };
     let value: u64 = match world.done(4, read).result {
         ActionResult::Redis { reply: RedisReply::Bulk(value) } => {
             String::from_utf8(value.to_vec()).unwrap().parse().unwrap()

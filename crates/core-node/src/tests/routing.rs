@@ -114,7 +114,7 @@ fn a_request_id_applies_once() {
     let name = world.create(1, "redis@counters", "size=3");
     let incr = |id| {
         level(
-            Action::Redis { cluster: name.clone(), command: vec![bytes("INCR"), bytes("n")] },
+            Action::Redis { target: KvTarget::Cluster(name.clone()), command: vec![bytes("INCR"), bytes("n")] },
             WriteConsistency::Strong,
             id,
         )
@@ -172,7 +172,7 @@ fn what_cannot_be_is_refused_by_name() {
     let target = KvTarget::Cluster(world.create(1, "metadata@y", "size=3"));
     assert_eq!(code(world.put(1, &target, "", "v")), "EmptyKey");
     assert_eq!(code(world.put(1, &target, &"k".repeat(1025), "v")), "KeyTooLarge");
-    let redis = Action::Redis { cluster: "redis@x".parse().unwrap(), command: vec![bytes("NOSUCH")] };
+    let redis = Action::Redis { target: KvTarget::Cluster("redis@x".parse().unwrap()), command: vec![bytes("NOSUCH")] };
     assert_eq!(code(world.act(1, redis)), "UnknownCommand");
     let add = Action::AddMember { name: "metadata@y".parse().unwrap(), node: NodeId(99) };
     assert_eq!(code(world.act(1, add)), "UnknownNode");

@@ -11,12 +11,15 @@ pub enum KeyspaceCommand {
         /// For example "size=5 location=world failure_domain=chassis"
         #[arg(long)]
         rule: String,
+        /// What it keeps: plain values, every version of them (the etcd door's namespaces), or a database of the Redis door
+        #[arg(long, default_value = "plain", value_parser = ["plain", "versioned", "redis"])]
+        kind: String,
         /// How keys are spread over partitions
         #[arg(long, default_value = "hash", value_parser = ["hash", "range"])]
         partition: String,
-        /// Virtual partitions; fixed for the keyspace's life
-        #[arg(long, default_value_t = 16)]
-        partitions: u16,
+        /// Virtual partitions; fixed for the keyspace's life. 16 by default, 1 of the kinds versioned and redis
+        #[arg(long)]
+        partitions: Option<u16>,
         /// Clusters the partitions are spread over
         #[arg(long, default_value_t = 1)]
         clusters: u16,

@@ -165,8 +165,12 @@ pub fn created_keyspace(name: &str, answer: &Value) {
 
 /// One keyspace.
 pub fn keyspace(info: &Value) {
+    let kind = match info["kind"].as_str() {
+        None | Some("plain") => String::new(),
+        Some(kind) => format!(" ({kind})"),
+    };
     println!(
-        "keyspace {}: {} partitions by {}, engine {}, epoch {}",
+        "keyspace {}{kind}: {} partitions by {}, engine {}, epoch {}",
         cell(&info["name"]),
         info["partitions"],
         cell(&info["partition"]),
@@ -209,12 +213,13 @@ fn ranges(numbers: &[usize]) -> String {
 
 /// One line a keyspace.
 pub fn keyspaces(answer: &Value) {
-    let mut out = table(["NAME", "PARTITION", "PARTITIONS", "CLUSTERS", "ENGINE", "RULE", "RESHARD"]);
+    let mut out = table(["NAME", "KIND", "PARTITION", "PARTITIONS", "CLUSTERS", "ENGINE", "RULE", "RESHARD"]);
     for info in items(answer, "keyspaces") {
         let owners: BTreeSet<String> = items(info, "owners").iter().map(cell).collect();
         let reshard = if info["reshard"].is_null() { "-" } else { "running" };
         out.add_row([
             cell(&info["name"]),
+            cell(&info["kind"]),
             cell(&info["partition"]),
             cell(&info["partitions"]),
             owners.len().to_string(),

@@ -19,8 +19,8 @@ use base_types::NodeId;
 use edge_node::ca;
 use edge_node::config::{
     AccessSection, CertificatesSection, DoorSection, EngineSection, EtcdSection, HttpSection, LimitsSection,
-    LocationSection, MemberSection, NodeFile, OidcSection, RegionSection, S3Section, TlsSection, TuningSection,
-    WorldSection,
+    LocationSection, MemberSection, NodeFile, OidcSection, RedisSection, RegionSection, S3Section, TlsSection,
+    TuningSection, WorldSection,
 };
 use std::fs::File;
 use std::net::TcpListener;
@@ -72,6 +72,7 @@ pub struct Place {
     http_port: u16,
     s3_port: u16,
     etcd_port: u16,
+    redis_port: u16,
     peer_port: u16,
 }
 
@@ -88,6 +89,7 @@ impl Place {
             http_port: base_port + 100 + id,
             s3_port: base_port + 400 + id,
             etcd_port: base_port + 300 + id,
+            redis_port: base_port + 200 + id,
             peer_port: base_port + 600 + id,
         }
     }
@@ -105,6 +107,16 @@ impl Place {
     /// The etcd door's `host:port`.
     pub fn etcd(&self) -> String {
         format!("127.0.0.1:{}", self.etcd_port)
+    }
+
+    /// The Redis door's `host:port`.
+    pub fn redis(&self) -> String {
+        format!("127.0.0.1:{}", self.redis_port)
+    }
+
+    /// The Redis door's port.
+    pub fn redis_port(&self) -> u16 {
+        self.redis_port
     }
 
     /// The peer door's `host:port`.
@@ -163,7 +175,7 @@ impl Plan {
     /// Refuses ports that something else has, before anything is started.
     pub fn check_ports(&self) -> Result<(), Failure> {
         for place in &self.places {
-            for address in [place.http(), place.s3(), place.etcd(), place.peer()] {
+            for address in [place.http(), place.s3(), place.etcd(), place.redis(), place.peer()] {
                 if let Err(error) = TcpListener::bind(&address) {
                     let message = format!("{address} cannot be used ({error}); is another `hive dev` running? name other ports with --base-port");
                     return Err(Failure::refused(message));
@@ -233,6 +245,11 @@ impl Plan {
         format!("{}://{address}", if self.secure { "https" } else { "http" })
     }
 
+    /// `redis://` or `rediss://` and the address of a node's Redis door, as its clients write it.
+    pub fn redis_url(&self, place: &Place) -> String {
+        format!("{}://{}", if self.secure { "rediss" } else { "redis" }, place.redis())
+    }
+
     /// The file with the world's root token, where a node has made it.
     pub fn root_token_file(&self) -> Option<PathBuf> {
         let file = |place: &Place| place.directory.join("data").join(edge_node::access::root::FILE);
@@ -289,6 +306,13 @@ impl Plan {
                 namespaces: Vec::new(),
                 threads: None,
                 auto_compaction: None,
+                proxies: Vec::new(),
+            }),
+            redis: Some(RedisSection {
+                listen: place.redis(),
+                database: None,
+                databases: Vec::new(),
+                threads: None,
                 proxies: Vec::new(),
             }),
             certificates: CertificatesSection {

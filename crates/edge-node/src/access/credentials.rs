@@ -17,7 +17,7 @@ use base64::Engine as _;
 use base_access::Token;
 use base_types::access::Caller;
 use base_types::{ErrorCode, Refusal};
-use hyper::header::AUTHORIZATION;
+use hyper::header::{HeaderValue, AUTHORIZATION};
 use hyper::HeaderMap;
 
 /// What a client that gave nothing, or nothing that counts, reads.
@@ -74,11 +74,23 @@ impl AccessHub {
         Err(refuse("the Authorization header is neither Bearer with a token nor Basic with a user and a password; send one of them"))
     }
 
-    fn user_of_certificate(&self, user: &str) -> Result<Caller, Refusal> {
+    /// The user that a verified client certificate names.
+    pub(crate) fn user_of_certificate(&self, user: &str) -> Result<Caller, Refusal> {
         match self.directory().user(user) {
             Some(row) => self.let_in(row.id),
             None => Err(refuse("the client certificate names a user that does not exist; `hive user create` makes it")),
         }
+    }
+
+    /// By a bearer token alone: of Hive's own, or what an OIDC issuer gave. For doors that have no headers.
+    pub async fn bearer(&self, token: &str) -> Result<Caller, Refusal> {
+        let value = HeaderValue::try_from(format!("Bearer {token}"));
+        let mut headers = HeaderMap::new();
+        headers.insert(
+            AUTHORIZATION,
+            value.map_err(|_| refuse("the token is no printable text; send one that `hive token create` printed"))?,
+        );
+        self.caller(&headers, None).await
     }
 
     async fn token(&self, token: &Token) -> Result<Caller, Refusal> {

@@ -127,11 +127,11 @@ impl Entrance {
         None
     }
 
-    /// A TLS connection begins with record type 22, a request with a letter.
+    /// A TLS connection begins with record type 22, a request with a letter (Redis': or with a star).
     async fn turn_plain_text_away(&self, mut stream: TcpStream) -> Option<TcpStream> {
         let mut first = [0; 1];
         let seen = stream.peek(&mut first).await.ok()?;
-        if seen == 0 || !first[0].is_ascii_alphabetic() {
+        if seen == 0 || !(first[0].is_ascii_alphabetic() || first[0] == b'*') {
             return Some(stream);
         }
         let _ = stream.write_all((self.no_tls)().as_bytes()).await;

@@ -71,10 +71,12 @@ pub fn check(path: &Path, text: &str, file: NodeFile) -> Result<Config, ConfigEr
     let mut taken = vec![http_listen, peer_listen];
     taken.extend(s3.as_ref().map(|s3| s3.listen));
     let etcd = super::etcd::check(&checker, &file, &mut taken)?;
+    let redis = super::redis::check(&checker, &file, &mut taken)?;
     let http_advertise = check_advertise(&checker, "http", &file.http.listen, file.http.advertise.as_deref())?;
     let peer_advertise = check_advertise(&checker, "peer", &file.peer.listen, file.peer.advertise.as_deref())?;
     let mut doors = vec![("http", Some(http_listen)), ("s3", s3.as_ref().map(|s3| s3.listen))];
     doors.extend(etcd.iter().flat_map(|etcd| &etcd.listeners).map(|(address, _)| ("etcd", Some(*address))));
+    doors.extend(redis.iter().flat_map(|redis| &redis.listeners).map(|(address, _)| ("redis", Some(*address))));
     check_open(&checker, &file, &doors)?;
     check_http_names(&checker, &file.http.names)?;
     let http_proxies = super::s3::check_proxies(&checker, "http", &file.http.proxies)?;
@@ -128,6 +130,7 @@ pub fn check(path: &Path, text: &str, file: NodeFile) -> Result<Config, ConfigEr
         peer_advertise,
         s3,
         etcd,
+        redis,
         world_members,
         region_members,
         certificates,

@@ -20,7 +20,6 @@ use base_types::action::{Action, ActionResult, Answer, KeyspaceInfo, KvTarget, N
 use base_types::versioned::{Command, Query, Reply, VersionedCall};
 use base_types::{ErrorCode, NodeId, ReadConsistency, Refusal, WriteConsistency};
 use door_etcd::store::{Member, Place, Session, Store};
-use hyper::header::{HeaderValue, AUTHORIZATION};
 use hyper::HeaderMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -101,14 +100,6 @@ impl NodeStore {
             }
         }
     }
-
-    /// A credential of Hive's own: a bearer token, or what an OIDC issuer gave.
-    async fn by_bearer(&self, token: &str) -> Result<Caller, Refusal> {
-        let mut headers = HeaderMap::new();
-        let value = HeaderValue::try_from(format!("Bearer {token}"));
-        headers.insert(AUTHORIZATION, value.map_err(|_| no_token())?);
-        self.access.caller(&headers, None).await
-    }
 }
 
 /// Where clients of a listener's namespace reach it at another node. A listener of another namespace is none: who names no namespace
@@ -172,7 +163,7 @@ impl Store for NodeStore {
             }
             // It was made while the world asked nobody.
             (true, Some(Told { credential: None, .. }), _) => return Err(no_token()),
-            (true, None, Some(token)) => self.by_bearer(token).await?,
+            (true, None, Some(token)) => self.access.bearer(token).await?,
             (true, None, None) => self.access.caller(&HeaderMap::new(), certificate).await?,
         };
         if self.access.required() && caller == Caller::Anyone {

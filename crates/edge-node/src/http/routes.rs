@@ -130,8 +130,8 @@ pub async fn answer(
         "/metrics" => {
             let health = health(&own, door).await;
             let age = own.access.age(crate::monitor::unix_ms());
-            let text =
-                metrics::text(&own.reports, &own.room, own.certificates.states(), age, own.etcd.as_deref(), health);
+            let doors = metrics::Doors { etcd: own.etcd.as_deref(), redis: own.redis.as_deref() };
+            let text = metrics::text(&own.reports, &own.room, own.certificates.states(), age, doors, health);
             respond(200, metrics::CONTENT_TYPE, text.into_bytes())
         }
         _ if path == "/console" || path.starts_with("/console/") => respond(404, TEXT, CONSOLE.as_bytes().to_vec()),
@@ -251,6 +251,7 @@ fn is_administration(action: &Action) -> bool {
     match action {
         Action::KvPut { .. } | Action::KvGet { .. } | Action::KvDelete { .. } | Action::KvScan { .. } => false,
         Action::KvBatch { .. } | Action::KvCompareAndSet { .. } | Action::Redis { .. } => false,
+        Action::RedisCall { .. } => false,
         Action::Versioned { .. } => false,
         Action::S3(S3::CreateAccount(_) | S3::DeleteAccount(_) | S3::ListAccounts(_)) => true,
         Action::S3(S3::CreateAccessKey(_) | S3::GetAccessKey(_) | S3::SealAccessKey(_)) => true,

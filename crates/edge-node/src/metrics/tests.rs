@@ -52,6 +52,13 @@ fn etcd() -> door_etcd::Metrics {
     metrics
 }
 
+/// One command, as a client sends it.
+fn redis() -> door_redis::Metrics {
+    let metrics = door_redis::Metrics::default();
+    metrics.count_for_tests("get");
+    metrics
+}
+
 /// A page on which each metric has at least one sample.
 fn whole_page() -> String {
     let mut report = LaneReport::default();
@@ -68,7 +75,7 @@ fn whole_page() -> String {
         &Room::new(8, 1 << 20),
         certificates(),
         Some(Duration::ZERO),
-        Some(&etcd()),
+        Doors { etcd: Some(&etcd()), redis: Some(&redis()) },
         Some(health),
     )
 }
@@ -164,7 +171,7 @@ fn lanes_have_labels_and_histograms_add_up() {
     let reports = vec![Arc::new(Mutex::new(report)), Arc::new(Mutex::new(LaneReport::default()))];
     let room = Room::new(8, 1 << 20);
     let _held: Vec<_> = (0..5).map(|_| room.http.admit([127, 0, 0, 1].into())).collect();
-    let text = text(&reports, &room, Vec::new(), None, None, None);
+    let text = text(&reports, &room, Vec::new(), None, Doors::default(), None);
     for line in [
         "hive_log_batches_total{lane=\"0\"} 7",
         "hive_reads_total{lane=\"0\",kind=\"index\"} 4",

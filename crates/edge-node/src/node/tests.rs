@@ -228,9 +228,14 @@ fn doors_are_named_by_an_address_that_others_reach() {
     let bound = |address: &str| vec![TcpListener::bind(address).unwrap()];
     let listeners = [("etcd".to_string(), bound("127.0.0.1:0")), ("team".to_string(), bound("0.0.0.0:0"))];
     let ports: Vec<u16> = listeners.iter().map(|(_, listeners)| local_address(listeners).port()).collect();
-    let found: Vec<_> = etcd_doors(&config, true, &listeners).into_iter().map(|door| (door.name, door.url)).collect();
+    let redis = vec![("redis".to_string(), bound("[::1]:0"))];
+    let redis_port = local_address(&redis[0].1).port();
+    let listeners = NamedListeners { etcd: listeners.into(), redis };
+    let told: Vec<_> = doors::told(&config, true, &listeners).into_iter().map(|door| (door.name, door.url)).collect();
     let door = |name: &str, url: String| (name.to_string(), url);
     let own = door("etcd/etcd", format!("https://127.0.0.1:{}", ports[0]));
-    assert_eq!(found, [own, door("etcd/team", format!("https://node-1.example:{}", ports[1]))]);
-    assert!(etcd_doors(&config, false, &listeners)[0].url.starts_with("http://"));
+    let team = door("etcd/team", format!("https://node-1.example:{}", ports[1]));
+    assert_eq!(told, [own, team, door("redis/redis", format!("rediss://[::1]:{redis_port}"))]);
+    let plain = doors::told(&config, false, &listeners);
+    assert!(plain[0].url.starts_with("http://") && plain[2].url.starts_with("redis://"));
 }

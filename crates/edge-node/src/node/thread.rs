@@ -128,6 +128,7 @@ fn start_doors(
     let door = Rc::new(HttpDoor {
         lanes: doors.to_vec(),
         etcd: shared.etcd.clone(),
+        redis: shared.redis.clone(),
         limits: shared.http_limits.clone(),
         room: shared.room.clone(),
         reports: shared.reports.clone(),

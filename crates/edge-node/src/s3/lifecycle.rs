@@ -9,7 +9,7 @@
 //! Held by: `a_bucket_falls_to_one_node_and_stays_while_that_is_up`.
 
 use super::metadata::NodeMetadata;
-use base_types::action::{Action, ActionResult, RedisReply};
+use base_types::action::{Action, ActionResult, KvTarget, RedisReply};
 use base_types::s3::{BucketLifecycle, GetBucketLifecycleConfiguration};
 use base_types::{ErrorKind, Refusal};
 use bytes::Bytes;
@@ -86,7 +86,10 @@ async fn names(metadata: &NodeMetadata, cursor: &str) -> Result<(String, Vec<Str
     let pattern = format!("{NAME_PREFIX}*");
     let words = ["SCAN", cursor, "MATCH", &pattern, "COUNT", SCAN_COUNT];
     let command = words.iter().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect();
-    let answer = match metadata.ask(Action::Redis { cluster, command }, false, OnBehalf::NODE).await {
+    let answer = match metadata
+        .ask(Action::Redis { target: KvTarget::Cluster(cluster), command }, false, OnBehalf::NODE)
+        .await
+    {
         Ok(answer) => answer,
         Err(failure) if failure.refusal.kind() == ErrorKind::NotFound => return Ok(("0".into(), Vec::new())),
         Err(failure) => return Err(failure.refusal),

@@ -293,7 +293,7 @@ impl Draw<'_> {
 pub(super) fn action_of(operation: &Operation, target: KvTarget) -> Option<Action> {
     let redis = |words: &[&[u8]]| match &target {
         KvTarget::Cluster(cluster) => Some(Action::Redis {
-            cluster: cluster.clone(),
+            target: KvTarget::Cluster(cluster.clone()),
             command: words.iter().map(|word| Bytes::copy_from_slice(word)).collect(),
         }),
         KvTarget::Keyspace(_) => None,

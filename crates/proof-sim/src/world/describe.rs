@@ -118,11 +118,12 @@ fn target(action: &Action) -> Option<About> {
         | Action::KvDelete { target, .. }
         | Action::KvScan { target, .. }
         | Action::KvBatch { target, .. }
-        | Action::KvCompareAndSet { target, .. } => Some(About::named(&match target {
+        | Action::KvCompareAndSet { target, .. }
+        | Action::Redis { target, .. }
+        | Action::RedisCall { target, .. } => Some(About::named(&match target {
             KvTarget::Cluster(name) => name.as_str().to_string(),
             KvTarget::Keyspace(name) => name.clone(),
         })),
-        Action::Redis { cluster, .. } => Some(About::named(cluster.as_str())),
         _ => None,
     }
 }
