@@ -359,3 +359,30 @@ async fn resp3_has_its_own_kinds() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn subscribers_get_what_others_publish() {
+    with_door(Memory::default(), |bed| async move {
+        let (mut two, mut three, mut other) = (bed.connect(), bed.connect(), bed.connect());
+        two.ask("SUBSCRIBE news", "*3 $9 subscribe $4 news :1 ").await;
+        three.send("HELLO 3").await;
+        three.expect_byte(b'%').await;
+        let _ = three.0.read(&mut [0; 400]).await.unwrap();
+        three.ask("PSUBSCRIBE n*", ">3 $10 psubscribe $2 n* :1 ").await;
+        other.ask("PUBLISH news hello", ":2 ").await;
+        two.expect("*3 $7 message $4 news $5 hello ").await;
+        three.expect(">4 $8 pmessage $2 n* $4 news $5 hello ").await;
+        two.send("GET a").await;
+        two.expect_line("-ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
+            .await;
+        three.ask("SET a 1", "+OK ").await;
+        two.ask("PING", "*2 $4 pong $0  ").await;
+        other.ask("PUBSUB NUMSUB news none\r\nPUBSUB NUMPAT", "*4 $4 news :1 $4 none :0 :1 ").await;
+        two.ask("UNSUBSCRIBE", "*3 $11 unsubscribe $4 news :0 ").await;
+        two.ask("GET a", "$1 1 ").await;
+        drop(three);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        other.ask("PUBLISH news gone", ":0 ").await;
+    })
+    .await;
+}
