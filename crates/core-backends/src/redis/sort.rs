@@ -302,3 +302,33 @@ fn follow(view: &View<'_>, pattern: &[u8], element: &Bytes) -> Result<Option<Byt
         _ => None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::run;
+    use crate::testing::MapSpace;
+
+    /// Replies of Redis itself.
+    #[test]
+    fn sort_orders_as_redis_does() {
+        let mut space = MapSpace::default();
+        for line in include_str!("../../testdata/redis/sort.txt").lines().filter(|line| !line.starts_with('#')) {
+            let (command, expected) = line.split_once(" -> ").unwrap();
+            assert_eq!(run(&mut space, 1000, command), expected, "{command}");
+        }
+    }
+
+    #[test]
+    fn sort_reads_a_bounded_number_of_elements() {
+        let mut space = MapSpace::default();
+        for part in 0..=super::ELEMENTS_MAX / 10_000 {
+            let values: Vec<String> = (0..10_000).map(|value| (value + part).to_string()).collect();
+            run(&mut space, 1000, &format!("rpush l {}", values.join(" ")));
+        }
+        let refused = "ERR SORT would read 110000 elements; at most 100000 are read";
+        assert_eq!(run(&mut space, 1000, "sort l limit 0 1"), refused);
+        assert_eq!(run(&mut space, 1000, "sort l store l"), refused);
+        assert_eq!(run(&mut space, 1000, "llen l"), "110000");
+        assert_eq!(run(&mut space, 1000, "sort l by nosort desc limit 1 2"), "['10008' '10007']");
+    }
+}

@@ -40,16 +40,16 @@ impl Contents {
         let named = |at: usize, row: &[u8]| Bytes::copy_from_slice(row.get(at..).unwrap_or_default());
         Ok(match meta.kind {
             Kind::String => Contents::String(meta.value.clone()),
-            Kind::List => Contents::List(rows(view, &meta.elements(), &|_, value| Ok(Bytes::copy_from_slice(value)))?),
-            Kind::Set => Contents::Set(rows(view, &meta.elements(), &|row, _| Ok(named(NAME_AT, row)))?),
+            Kind::List => Contents::List(rows(view, &meta.elements(), |_, value| Ok(Bytes::copy_from_slice(value)))?),
+            Kind::Set => Contents::Set(rows(view, &meta.elements(), |row, _| Ok(named(NAME_AT, row)))?),
             Kind::Hash => {
                 let pair = |row: &[u8], value: &[u8]| Ok((named(NAME_AT, row), Bytes::copy_from_slice(value)));
-                Contents::Hash(rows(view, &meta.elements(), &pair)?)
+                Contents::Hash(rows(view, &meta.elements(), pair)?)
             }
             Kind::Sorted => {
                 let prefix = meta.order(0, &[]).slice(..ELEMENT_AT);
                 let pair = |row: &[u8], _: &[u8]| Ok((named(ORDER_AT, row), key_number(row, ELEMENT_AT)?));
-                Contents::Sorted(rows(view, &prefix, &pair)?)
+                Contents::Sorted(rows(view, &prefix, pair)?)
             }
             Kind::Stream => match Whole::read(view, key, ELEMENTS_MAX)? {
                 Some(whole) => Contents::Stream(whole),
@@ -60,18 +60,26 @@ impl Contents {
 
     pub fn encode(&self, out: &mut Writer) {
         match self {
-            Contents::String(value) => drop(out.raw(value)),
+            Contents::String(value) => {
+                out.raw(value);
+            }
             Contents::List(values) | Contents::Set(values) => {
                 out.varint(values.len() as u64);
-                values.iter().for_each(|value| drop(out.bytes(value)));
+                for value in values {
+                    out.bytes(value);
+                }
             }
             Contents::Hash(fields) => {
                 out.varint(fields.len() as u64);
-                fields.iter().for_each(|(name, value)| drop(out.bytes(name).bytes(value)));
+                for (name, value) in fields {
+                    out.bytes(name).bytes(value);
+                }
             }
             Contents::Sorted(members) => {
                 out.varint(members.len() as u64);
-                members.iter().for_each(|(member, score)| drop(out.bytes(member).u64(*score)));
+                for (member, score) in members {
+                    out.bytes(member).u64(*score);
+                }
             }
             Contents::Stream(whole) => whole.encode(out),
         }
@@ -142,7 +150,7 @@ fn put_fields(store: &mut Store<'_>, meta: &mut Meta, fields: impl Iterator<Item
 fn rows<T>(
     view: &View<'_>,
     prefix: &[u8],
-    item: &dyn Fn(&[u8], &[u8]) -> Result<T, EngineError>,
+    item: impl Fn(&[u8], &[u8]) -> Result<T, EngineError>,
 ) -> Result<Vec<T>, Fail> {
     let (mut found, mut bytes, mut damage) = (Vec::new(), 0, None);
     let end = prefix_end(prefix);

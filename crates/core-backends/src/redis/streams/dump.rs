@@ -84,7 +84,9 @@ impl Whole {
         for (id, words) in &self.entries {
             put_id(out, *id);
             out.varint(words.len() as u64);
-            words.iter().for_each(|word| drop(out.bytes(word)));
+            for word in words {
+                out.bytes(word);
+            }
         }
         out.varint(self.groups.len() as u64);
         for group in &self.groups {
