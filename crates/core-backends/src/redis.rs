@@ -12,6 +12,7 @@
 
 mod calls;
 mod channels;
+mod dump;
 mod elements;
 mod expiry;
 mod hashes;
@@ -22,6 +23,7 @@ mod lists;
 mod numbers;
 mod overlay;
 mod sets;
+mod sort;
 mod sorted;
 mod store;
 mod streams;

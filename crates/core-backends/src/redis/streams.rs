@@ -14,6 +14,7 @@
 mod add;
 mod claim;
 mod deliver;
+mod dump;
 mod entries;
 mod groups;
 mod ids;
@@ -26,6 +27,8 @@ mod trim;
 
 #[cfg(test)]
 mod tests;
+
+pub(super) use dump::Whole;
 
 use super::store::Moment;
 use super::table::{read, write, Entry};

@@ -5,7 +5,7 @@
 //! Held by: `every_command_runs_as_what_it_is`.
 
 use super::store::{Store, View};
-use super::{channels, expiry, hashes, keys, lists, sets, sorted, streams, strings, Done};
+use super::{channels, dump, expiry, hashes, keys, lists, sets, sort, sorted, streams, strings, Done};
 use base_types::redis::{CommandSpec, Group};
 use bytes::Bytes;
 
@@ -29,24 +29,25 @@ pub(super) const fn write(name: &'static str, run: WriteRun) -> Entry {
     (name, Run::Write(run))
 }
 
-const fn of_group(group: Group) -> &'static [Entry] {
+const fn of_group(group: Group) -> &'static [&'static [Entry]] {
     match group {
-        Group::String | Group::Bitmap | Group::HyperLogLog => strings::COMMANDS,
-        Group::Generic | Group::Server => keys::COMMANDS,
-        Group::Hash => hashes::COMMANDS,
-        Group::List => lists::COMMANDS,
-        Group::Set => sets::COMMANDS,
-        Group::SortedSet => sorted::COMMANDS,
-        Group::Stream => streams::COMMANDS,
-        Group::PubSub => channels::COMMANDS,
+        Group::String | Group::Bitmap | Group::HyperLogLog => &[strings::COMMANDS],
+        Group::Generic => &[keys::COMMANDS, expiry::COMMANDS, sort::COMMANDS, dump::COMMANDS],
+        Group::Server => &[keys::COMMANDS],
+        Group::Hash => &[hashes::COMMANDS],
+        Group::List => &[lists::COMMANDS],
+        Group::Set => &[sets::COMMANDS],
+        Group::SortedSet => &[sorted::COMMANDS],
+        Group::Stream => &[streams::COMMANDS],
+        Group::PubSub => &[channels::COMMANDS],
         _ => &[],
     }
 }
 
 /// `None`: the backend does not have this command.
 pub(super) fn run_of(spec: &CommandSpec) -> Option<Run> {
-    let tables = [of_group(spec.group), if matches!(spec.group, Group::Generic) { expiry::COMMANDS } else { &[] }];
-    tables.into_iter().flatten().find(|entry| entry.0 == spec.name).map(|entry| entry.1)
+    let mut entries = of_group(spec.group).iter().copied().flatten();
+    entries.find(|entry| entry.0 == spec.name).map(|entry| entry.1)
 }
 
 #[cfg(test)]
@@ -64,8 +65,9 @@ mod tests {
             }
         }
         let known = |entry: &Entry| base_types::redis::find(entry.0.as_bytes()).is_some();
-        let tables = [strings::COMMANDS, keys::COMMANDS, hashes::COMMANDS, lists::COMMANDS, sets::COMMANDS];
-        for table in tables.into_iter().chain([sorted::COMMANDS, streams::COMMANDS, channels::COMMANDS]) {
+        let tables = [strings::COMMANDS, keys::COMMANDS, expiry::COMMANDS, sort::COMMANDS, dump::COMMANDS];
+        let more = [hashes::COMMANDS, lists::COMMANDS, sets::COMMANDS, sorted::COMMANDS, streams::COMMANDS];
+        for table in tables.into_iter().chain(more).chain([channels::COMMANDS]) {
             assert!(table.iter().all(known));
         }
     }

@@ -8,7 +8,7 @@ pub(crate) fn words(line: &str) -> Vec<Bytes> {
     line.split(' ').map(|word| Bytes::from(word.replace('~', " ").replace("''", ""))).collect()
 }
 
-fn run_words(space: &mut MapSpace, now: u64, argv: Vec<Bytes>) -> Result<Reply, Refusal> {
+pub(super) fn run_words(space: &mut MapSpace, now: u64, argv: Vec<Bytes>) -> Result<Reply, Refusal> {
     let bytes = Command(argv.clone()).to_bytes();
     if is_read(&argv) == Some(true) {
         return decode_reply(query(now, space, &bytes).unwrap());
@@ -50,7 +50,7 @@ pub(super) fn show(reply: &Reply) -> String {
     }
 }
 
-fn run(space: &mut MapSpace, now: u64, line: &str) -> String {
+pub(super) fn run(space: &mut MapSpace, now: u64, line: &str) -> String {
     match run_words(space, now, words(line)) {
         // Fields have no order.
         Ok(Reply::Map(pairs)) if line.starts_with("hgetall") => {

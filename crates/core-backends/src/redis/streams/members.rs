@@ -174,6 +174,11 @@ impl Change {
         Ok(group.map(|group| Change { stream, group, name: name.clone(), touched: BTreeMap::new() }))
     }
 
+    /// For a group that is made.
+    pub fn new(stream: Stream, group: Group, name: Bytes) -> Change {
+        Change { stream, group, name, touched: BTreeMap::new() }
+    }
+
     /// Finds or makes a consumer; true: made.
     pub fn consumer(&mut self, store: &mut Store<'_>, name: &Bytes, now: u64) -> Result<(u64, bool), EngineError> {
         if let Some(stored) = Consumer::find(&*store.space, &self.stream, self.group.number, name)? {
@@ -249,11 +254,16 @@ impl Change {
     }
 
     pub fn close(self, store: &mut Store<'_>, key: &[u8]) -> Result<(), EngineError> {
+        self.put(store).save(store, key)
+    }
+
+    /// Writes the group's rows and gives the stream back, which is to be saved.
+    pub fn put(self, store: &mut Store<'_>) -> Stream {
         for (name, consumer) in self.touched.values() {
             store.space.put(self.stream.consumer_row(self.group.number, name), consumer.row());
         }
         store.space.put(self.stream.group_row(&self.name), self.group.row());
-        self.stream.save(store, key)
+        self.stream
     }
 }
 
