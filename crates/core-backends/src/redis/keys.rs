@@ -1,10 +1,10 @@
 //! What is the same for keys of every kind: DEL, expiry, TYPE, SCAN and theirs.
 
-use base_types::redis::matches;
 use super::numbers::{integer_of, parse_integer};
 use super::store::{Store, View};
 use super::table::{read, write, Entry};
 use super::{fail, integer, Done, Fail, Reply, NOT_AN_INTEGER, REPLY_BYTES_MAX, SYNTAX};
+use base_types::redis::matches;
 use base_types::redis::DATABASES;
 use bytes::Bytes;
 
