@@ -54,13 +54,14 @@ fn show(name: &str, answer: &Value) {
     println!("{out}");
 }
 
-/// Only what is a namespace is deleted here: a plain keyspace of that name is something else.
+/// Only what is a namespace is deleted here: a keyspace of another kind is something else.
 async fn delete(name: &str, yes: bool, world: &World) -> Result<(), Failure> {
     let client = client(world, &Levels::default())?;
     let described = ask(&client, world, json!({"action": "DescribeKeyspace", "keyspace": name})).await?;
-    if described["keyspace"]["kind"] != "versioned" {
+    let kind = cell(&described["keyspace"]["kind"]);
+    if kind != "versioned" {
         let message =
-            format!("{name} is a plain keyspace and no namespace; `hive ctl keyspace delete {name}` deletes it");
+            format!("{name} is a {kind} keyspace and no namespace; `hive ctl keyspace delete {name}` deletes it");
         return Err(Failure::refused(message));
     }
     confirm(yes, "namespace", name)?;
