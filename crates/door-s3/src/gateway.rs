@@ -8,6 +8,7 @@
 //! removed only after a refusal that says nothing was applied.
 //! Not here: sockets (edge), what a call does (the metadata service).
 
+mod absent;
 mod api;
 mod before;
 mod buckets;
@@ -61,6 +62,7 @@ pub struct Gateway {
     data: Arc<dyn DataStore>,
     keys: Keys,
     region: String,
+    older_bucket_defaults: bool,
 }
 
 /// Who asks, and what conditions of policies may test.
@@ -116,12 +118,17 @@ impl Gateway {
     /// Over these.
     pub fn new(metadata: Arc<dyn MetadataService>, data: Arc<dyn DataStore>, region: impl Into<String>) -> Gateway {
         let keys = Keys::new(metadata.clone());
-        Gateway { metadata, data, keys, region: region.into() }
+        Gateway { metadata, data, keys, region: region.into(), older_bucket_defaults: false }
     }
 
     /// With the S3 keys of users.
     pub fn with_known_keys(self, users: Arc<dyn KnownKeys>) -> Gateway {
         Gateway { keys: self.keys.with_users(users), ..self }
+    }
+
+    /// New buckets are as AWS made them before April 2023: ACLs count, and nothing is blocked for being public.
+    pub fn with_older_bucket_defaults(self, older_bucket_defaults: bool) -> Gateway {
+        Gateway { older_bucket_defaults, ..self }
     }
 
     /// Keys of accounts count for so long without the world.

@@ -194,6 +194,9 @@ pub struct S3Section {
     /// What the object store of a URL needs beside it (`aws_endpoint`, `aws_access_key_id`, …).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub data_options: BTreeMap<String, String>,
+    /// New buckets are as AWS made them before April 2023: ACLs count, and public access is not blocked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub older_bucket_defaults: bool,
 }
 
 /// The etcd door.
@@ -485,6 +488,7 @@ pub struct S3Config {
     pub data: S3Data,
     pub threads: usize,
     pub proxies: Proxies,
+    pub older_bucket_defaults: bool,
 }
 
 /// How long history of namespaces is kept.

@@ -26,6 +26,9 @@ pub struct CreateBucket {
     /// Who owns what others put.
     #[serde(default)]
     pub object_ownership: ObjectOwnership,
+    /// Whether it is made without the four switches against public access.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub open_to_public: bool,
 }
 
 /// Lists the buckets of an account by name.

@@ -91,6 +91,7 @@ codes! {
     NoSuchBucketPolicy 404 NotFound "The bucket policy does not exist";
     NoSuchBucketQuota 404 NotFound "The bucket has no quota";
     NoSuchCORSConfiguration 404 NotFound "The CORS configuration does not exist";
+    NoSuchConfiguration 404 NotFound "The specified configuration does not exist";
     NoSuchKey 404 NotFound "The specified key does not exist";
     NoSuchLifecycleConfiguration 404 NotFound "The lifecycle configuration does not exist";
     NoSuchObjectLockConfiguration 404 NotFound "The specified object does not have an object lock configuration";
@@ -98,6 +99,7 @@ codes! {
     NoSuchTagSet 404 NotFound "The TagSet does not exist";
     NoSuchUpload 404 NotFound "The specified multipart upload does not exist; it might have been aborted or completed";
     NoSuchVersion 404 NotFound "The version id specified in the request does not match an existing version";
+    NoSuchWebsiteConfiguration 404 NotFound "The specified bucket does not have a website configuration";
     NotImplemented 501 Invalid "A header or query you provided implies functionality that is not implemented";
     NotModified 304 Precondition "Not Modified";
     ObjectLockConfigurationNotFoundError 404 NotFound "Object Lock configuration does not exist for this bucket";
@@ -105,6 +107,7 @@ codes! {
     OwnershipControlsNotFoundError 404 NotFound "The bucket ownership controls were not found";
     PreconditionFailed 412 Precondition "At least one of the preconditions you specified did not hold";
     QuotaExceeded 403 Full "The bucket's quota would be exceeded";
+    ReplicationConfigurationNotFoundError 404 NotFound "There is no replication configuration for this bucket";
     RequestTimeTooSkewed 403 Invalid "The difference between the request time and the server's time is too large";
     RequestTimeout 400 Unavailable "Your socket connection to the server was not read from or written to in time";
     ServerSideEncryptionConfigurationNotFoundError 404 NotFound "The encryption configuration was not found";

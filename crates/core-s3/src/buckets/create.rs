@@ -402,7 +402,7 @@ impl Create {
         Ok(Step::Calls(calls))
     }
 
-    /// A new bucket as AWS makes them: private, closed to the public, encrypted.
+    /// A new bucket as AWS makes them: private, and closed to the public unless it is asked for open.
     fn record(&self, attempt: &Attempt) -> BucketRecord {
         let owner = self.account.as_ref().map_or_else(Owner::default, |row| row.owner(&self.call.account));
         let all = PublicAccessBlock {
@@ -420,7 +420,7 @@ impl Create {
             bucket_region: attempt.claim.region.clone(),
             versioning: lock.then_some(Versioning::Enabled),
             object_ownership: Some(self.call.object_ownership),
-            public_access_block: Some(all),
+            public_access_block: (!self.call.open_to_public).then_some(all),
             object_lock: lock.then_some(ObjectLockConfiguration { enabled: true, default_retention: None }),
             encryption: None,
             ..BucketInfo::default()

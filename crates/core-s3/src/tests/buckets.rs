@@ -105,6 +105,17 @@ fn listed(world: &mut World, account: &str) -> Vec<String> {
 }
 
 #[test]
+fn a_bucket_is_closed_to_the_public_unless_it_is_asked_for_open() {
+    let mut world = World::new(5);
+    account(&mut world, "ann");
+    for (name, open_to_public) in [("closed", false), ("open-one", true)] {
+        world.call(CreateBucket { open_to_public, ..create(name, "ann") }).unwrap();
+        let info = BucketInfo::try_from(world.call(head(name)).unwrap()).unwrap();
+        assert_eq!(info.public_access_block.is_none(), open_to_public);
+    }
+}
+
+#[test]
 fn a_bucket_of_another_stays_where_its_owner_is_named() {
     let mut world = World::new(41);
     account(&mut world, "ann");

@@ -42,8 +42,10 @@ impl Gateway {
         let location_constraint = constraint
             .map(|constraint| constraint.as_str().to_owned())
             .filter(|region| !region.is_empty() && *region != self.region);
+        let older = self.older_bucket_defaults;
+        let by_default = if older { ObjectOwnership::ObjectWriter } else { ObjectOwnership::default() };
         let object_ownership =
-            input.object_ownership.map(|word| ownership_of(word.as_str())).transpose()?.unwrap_or_default();
+            input.object_ownership.map(|word| ownership_of(word.as_str())).transpose()?.unwrap_or(by_default);
         let acl = asked.is_given().then(|| asked.build(owner.clone(), &owner.id)).transpose()?;
         if let Some(acl) = &acl {
             let owner_only = crate::access::acl::is_owner_only(acl, &owner.id);
@@ -54,7 +56,7 @@ impl Gateway {
                 ));
             }
             // A new bucket is closed to the public, as AWS makes them; that is opened first.
-            let closed = PublicAccessBlock { block_public_acls: true, ..PublicAccessBlock::default() };
+            let closed = PublicAccessBlock { block_public_acls: !older, ..PublicAccessBlock::default() };
             let info = base_types::s3::BucketInfo { public_access_block: Some(closed), ..Default::default() };
             refuse_blocked_acl(&info, acl)?;
         }
@@ -66,6 +68,7 @@ impl Gateway {
             acl,
             object_lock_enabled_for_bucket: input.object_lock_enabled_for_bucket.unwrap_or(false),
             object_ownership,
+            open_to_public: older,
         };
         let user = who.caller.identity().map(|_| owner);
         self.create(&who, create, user).await?;

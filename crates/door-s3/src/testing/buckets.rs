@@ -80,7 +80,7 @@ impl State {
             bucket_region: self.region.clone(),
             versioning: lock.then_some(Versioning::Enabled),
             object_ownership: Some(call.object_ownership),
-            public_access_block: Some(all),
+            public_access_block: (!call.open_to_public).then_some(all),
             object_lock: lock.then_some(ObjectLockConfiguration { enabled: true, default_retention: None }),
             encryption: Some(Encryption { sse_algorithm: "AES256".into(), bucket_key_enabled: false }),
             ..BucketInfo::default()

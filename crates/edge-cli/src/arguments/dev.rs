@@ -30,6 +30,9 @@ pub struct DevArguments {
     /// come from AWS_ACCESS_KEY_ID and so on); by default a directory beside the nodes'
     #[arg(long)]
     pub s3_data: Option<String>,
+    /// Make new buckets as AWS made them before April 2023: ACLs count, and public access is not blocked. For older tools
+    #[arg(long)]
+    pub older_bucket_defaults: bool,
     /// Write ports and process ids here once every door serves
     #[arg(long)]
     pub ready_file: Option<PathBuf>,

@@ -64,7 +64,16 @@ pub(super) fn check(
     }
     let data = check_data(checker, section)?;
     let proxies = check_proxies(checker, "s3", &section.proxies)?;
-    Ok(Some(S3Config { listen, region, domains: section.domains.clone(), data, threads, proxies }))
+    let older_bucket_defaults = section.older_bucket_defaults;
+    Ok(Some(S3Config {
+        listen,
+        region,
+        domains: section.domains.clone(),
+        data,
+        threads,
+        proxies,
+        older_bucket_defaults,
+    }))
 }
 
 /// The proxies of a door.

@@ -149,6 +149,8 @@ fn the_gateway_is_checked_too() {
     let s3 = home.load(&with("")).unwrap().s3.unwrap();
     assert_eq!((s3.region.as_str(), s3.threads), ("fr-par", 1));
     assert!(matches!(s3.data, S3Data::Directory(path) if path == home.0.path().join("s3-data")));
+    assert!(!s3.older_bucket_defaults);
+    assert!(home.load(&with("older_bucket_defaults = true")).unwrap().s3.unwrap().older_bucket_defaults);
     assert!(home.load(GOOD).unwrap().s3.is_none());
     let written = NodeFile::parse("node.toml", &with("domains = [\"s3.local:7401\"]\n")).unwrap().to_toml().unwrap();
     assert_eq!(home.load(&written).unwrap().s3.unwrap().domains, ["s3.local:7401"]);

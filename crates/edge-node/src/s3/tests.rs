@@ -22,6 +22,7 @@ fn with_gateway(home: &tempfile::TempDir, change: impl FnOnce(&mut Config)) -> C
         data: S3Data::Directory(home.path().join("s3-data")),
         threads: 2,
         proxies: Default::default(),
+        older_bucket_defaults: false,
     });
     change(&mut config);
     config
