@@ -227,9 +227,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
         let Some(session) = &self.client.session else { return Default::default() };
         let mut all = std::collections::BTreeMap::new();
         for (at, command) in commands.iter().enumerate() {
-            let publishes = command.spec().is_some_and(|spec| matches!(spec.name, "publish" | "spublish"));
-            if let (Some(channel), true) = (command.words.get(1), publishes) {
-                all.insert(at, self.door.hubs.receivers(&session.keyspace, channel));
+            let name = command.spec().map(|spec| spec.name);
+            if let (Some(channel), Some(name @ ("publish" | "spublish"))) = (command.words.get(1), name) {
+                all.insert(at, self.door.hubs.receivers(&session.keyspace, channel, name == "spublish"));
             }
         }
         all

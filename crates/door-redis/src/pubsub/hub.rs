@@ -79,17 +79,19 @@ impl Hub {
     }
 
     fn deliver(&self, message: &RedisMessage) {
-        let RedisMessage { channel, message, .. } = message;
+        let RedisMessage { channel, message, sharded, .. } = message;
         let push = |kind, pattern: Option<&Bytes>| Push {
             kind,
             pattern: pattern.cloned(),
             channel: channel.clone(),
             message: message.clone(),
         };
-        for (table, kind) in [(&self.channels, "message"), (&self.shard, "smessage")] {
-            for id in table.get(channel).into_iter().flatten() {
-                self.send(*id, push(kind, None));
-            }
+        let (table, kind) = if *sharded { (&self.shard, "smessage") } else { (&self.channels, "message") };
+        for id in table.get(channel).into_iter().flatten() {
+            self.send(*id, push(kind, None));
+        }
+        if *sharded {
+            return;
         }
         for (pattern, ids) in self.patterns.iter().filter(|(pattern, _)| matches(pattern, channel)) {
             for id in ids {
@@ -192,13 +194,14 @@ impl Hubs {
         own.keyspace = None;
     }
 
-    /// How many subscriptions of this thread a message on a channel reaches.
-    pub fn receivers(&self, keyspace: &str, channel: &Bytes) -> usize {
+    /// How many subscriptions of this thread a message on a channel reaches; `sharded`: of SPUBLISH.
+    pub fn receivers(&self, keyspace: &str, channel: &Bytes, sharded: bool) -> usize {
         let hubs = self.hubs.borrow();
         let Some(hub) = hubs.get(keyspace) else { return 0 };
-        let direct = [&hub.channels, &hub.shard].into_iter().filter_map(|table| table.get(channel)).map(BTreeSet::len);
-        let matching = hub.patterns.iter().filter(|(pattern, _)| matches(pattern, channel)).map(|(_, ids)| ids.len());
-        direct.chain(matching).sum()
+        let table = if sharded { &hub.shard } else { &hub.channels };
+        let direct = table.get(channel).map_or(0, BTreeSet::len);
+        let matching = hub.patterns.iter().filter(|(pattern, _)| !sharded && matches(pattern, channel));
+        direct + matching.map(|(_, ids)| ids.len()).sum::<usize>()
     }
 
     /// The channels of a kind that have subscribers here, with how many.
