@@ -17,10 +17,13 @@ use tokio::sync::Notify;
 /// A key, of a keyspace's database.
 type Place = (Rc<str>, u8, Bytes);
 
+/// The clients that wait for one key: numbers, and how each is woken.
+type Line = VecDeque<(u64, Rc<Notify>)>;
+
 /// All that wait.
 #[derive(Default)]
 pub struct Blocked {
-    queues: RefCell<HashMap<Place, VecDeque<(u64, Rc<Notify>)>>>,
+    queues: RefCell<HashMap<Place, Line>>,
     last: Cell<u64>,
     waiting: Cell<usize>,
 }

@@ -1,6 +1,6 @@
 //! The connections of a thread's door: what `CLIENT LIST` shows of them, and how one is ended or woken from outside.
 //!
-//! By design: numbers are of the whole process and never given twice; a connection is in the table as long as it lives.
+//! By design: numbers are of the whole process and never given twice; a connection is in the table while it lives.
 //! Not here: what a connection does.
 
 use std::cell::{Cell, RefCell};
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 /// The last number that a connection was given.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
-/// Why somebody who waits for a key is to wait no more.
+/// Why a client stops waiting for a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unblock {
     /// As when the time runs out.

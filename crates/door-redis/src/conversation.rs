@@ -176,7 +176,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
         {
             return Step::Reply(self.client.queue(spec, words));
         }
-        let waits = spec.blocking && !(spec.name.starts_with("xread") && !waiting::has_block(&words));
+        let waits = spec.blocking && (!spec.name.starts_with("xread") || waiting::has_block(&words));
         match spec.how {
             Use::Read | Use::Write if !waits => Step::Run(RedisCommand { database: self.client.database, words }),
             _ => Step::Do(spec, words),

@@ -7,9 +7,9 @@
 use base_types::redis::RedisReply;
 use base_types::{ErrorKind, Outcome, Refusal};
 
-/// What a client is told who has not said who it is.
+/// The answer to a client that has not said who it is.
 pub const NO_AUTH: &str = "NOAUTH Authentication required.";
-/// What a client is told whose name or password is wrong.
+/// The answer where the name or the password is wrong.
 pub const WRONG_PASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
 /// An error reply.

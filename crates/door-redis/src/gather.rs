@@ -173,7 +173,7 @@ impl Gatherer {
     }
 }
 
-/// What somebody without a session is told.
+/// The refusal where there is no session.
 pub fn no_session() -> Refusal {
     Refusal::new(ErrorCode::Unauthenticated, crate::error::NO_AUTH)
 }

@@ -10,7 +10,7 @@
 use crate::limits::*;
 use bytes::{Buf, Bytes, BytesMut};
 
-/// Why a connection cannot go on: the text of the error that is its last answer.
+/// Why a connection ends: the text of the error that is its last answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProtocolError(pub String);
 
@@ -37,7 +37,7 @@ struct Partial {
 pub struct Parser {
     bytes: BytesMut,
     partial: Option<Partial>,
-    /// Where in `bytes` the search for the end of a line goes on.
+    /// Where in `bytes` the search for the end of a line continues.
     searched: usize,
     /// The client has not said who it is, though the node wants to know.
     strict: bool,
@@ -87,7 +87,7 @@ impl Parser {
         }
     }
 
-    /// Goes on with the words of an array.
+    /// Continues with the words of an array.
     fn words(&mut self) -> Result<Option<Words>, ProtocolError> {
         let Some(mut partial) = self.partial.take() else { return Ok(None) };
         while partial.missing > 0 {

@@ -1,6 +1,6 @@
 //! A database in memory for tests: the backend itself, on a map, with a log of one member.
 //!
-//! By design: it decides nothing by itself; what waits is asked again after each change, as a member of a cluster does it.
+//! By design: it decides nothing by itself; what waits is evaluated after each change, as a member of a cluster does it.
 
 use crate::database::{About, Database, Levels, Server, Session};
 use base_types::access::Caller;

@@ -182,7 +182,7 @@ fn keys(view: &View<'_>, argv: &[Bytes]) -> Done {
     }
 }
 
-/// One of the keys. A database of few keys gives each as often; one of many picks a place, and one of the keys behind it.
+/// One of the keys. A database of few keys gives each as often; one of many picks a place, and one of the keys that follow.
 fn randomkey(view: &View<'_>, _argv: &[Bytes]) -> Done {
     for round in 0..RANDOM_ROUNDS {
         let from = if view.keys() <= RANDOM_WHOLE || round > 0 { 0 } else { view.moment.below(view.last_sequence()) };

@@ -29,7 +29,7 @@ pub(super) fn on_config(words: &Words) -> RedisReply {
                 SETTINGS.iter().filter(|(name, _)| wanted.iter().any(|pattern| matches(pattern, name.as_bytes())));
             RedisReply::Map(chosen.map(|(name, value)| (text(*name), text(*value))).collect())
         }
-        ("SET", 4..) if words.len() % 2 == 0 => set(words),
+        ("SET", 4..) if words.len().is_multiple_of(2) => set(words),
         ("RESETSTAT", 2) => error("ERR counters are never reset; /metrics has them"),
         ("REWRITE", 2) => error("ERR The server is running without a config file"),
         ("GET" | "SET" | "RESETSTAT" | "REWRITE", _) => {

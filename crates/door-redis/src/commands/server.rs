@@ -83,7 +83,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
             ("SLEEP", Some(seconds)) => {
                 let seconds = number::<f64>(Some(seconds)).filter(|seconds| (0.0..=SLEEP_S_MAX).contains(seconds));
                 let Some(seconds) = seconds else { return error("ERR DEBUG SLEEP takes 0 to 10 seconds") };
-                // Of this connection alone: the others go on.
+                // Of this connection alone: the others are not delayed.
                 tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
                 RedisReply::Ok
             }

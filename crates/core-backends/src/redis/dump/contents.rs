@@ -1,6 +1,6 @@
 //! What a dump says of a key of each kind.
 //!
-//! By design: contents are checked when they are decoded, since whoever can write a key can write a payload; rows are never taken as they come.
+//! By design: contents are checked when they are decoded, since a client that can write a key can write a payload; rows are never taken as they come.
 //! Not here: streams (`streams/dump.rs`).
 
 use super::super::elements::NAME_AT;

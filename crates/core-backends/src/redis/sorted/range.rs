@@ -361,8 +361,3 @@ pub(in super::super) fn zremrangebylex(store: &mut Store<'_>, argv: &[Bytes]) ->
 pub(super) fn ends(store: &Store<'_>, meta: &Meta, last: bool, count: u64) -> Result<Vec<(Bytes, f64)>, Fail> {
     Rows::all(meta).take(&*store.space, last, 0, count.min(REPLY_ELEMENTS_MAX as u64))
 }
-
-/// All members of a set, in order.
-pub(super) fn all(space: &dyn SpaceRead, meta: &Meta) -> Result<Vec<(Bytes, f64)>, Fail> {
-    Rows::all(meta).take(space, false, 0, u64::MAX)
-}
