@@ -1,11 +1,11 @@
-//! Keyspaces of the kind `redis`: databases of the Redis door, each with one partition in one cluster (decision 0091).
+//! Keyspaces of the kind `redis`: databases of the Redis door, each with one partition in one cluster (decision 0092).
 //!
 //! ```text
 //!   Action::Redis (plain words)    ──▶ the words, in database 0     ──▶ Redis' own reply
 //!   Action::RedisCall              ──▶ the call                     ──▶ RedisAnswer
 //! ```
-//! By design: only these two actions reach such a keyspace. A key there may be a list or a set, which KvGet could not show; a client that sends it
-//! learns what to use. What changes nothing goes as a query, at the level asked for; all else is a command, an entry of the log.
+//! By design: only these two actions reach such a keyspace. A key there may be a list or a set, which KvGet could not show; the refusal of
+//! other actions says what to use. What changes nothing goes as a query, at the level asked for; all else is a command, an entry of the log.
 //! Not here: what a command does (core-backends, redis/), the protocol (door-redis).
 
 use crate::payload::Payload;

@@ -98,7 +98,7 @@ pub(super) fn call<'a, E>(target: &'a KvTarget, call: &'a RedisCall, check: Chec
         RedisAsk::Commands { .. } | RedisAsk::Try { .. } => {}
         // Messages of all channels.
         RedisAsk::Messages { .. } => return whole(name, Read, check),
-        // Refused to every caller.
+        // Refused from every client.
         RedisAsk::Sweep => return check(Need { verb: Write, target: database(name, Keys::Any) }),
     }
     call.commands().iter().try_for_each(|one| command(name, &one.words, check))
