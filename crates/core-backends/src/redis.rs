@@ -31,6 +31,7 @@ mod strings;
 mod table;
 #[cfg(test)]
 pub(crate) mod tests;
+mod work;
 
 use crate::contract::{decode, ApplyContext, Backend, SpaceRead, SpaceWrite, Upkeep};
 use crate::invariants::Checked;
@@ -42,6 +43,7 @@ use base_types::{ErrorCode, Refusal, SCAN_PAGE_BYTES_MAX, VALUE_BYTES_MAX};
 use bytes::Bytes;
 use store::{Moment, Store, View};
 use table::{ReadRun, Run, WriteRun};
+use work::Counted;
 
 pub use base_types::action::RedisReply as Reply;
 
@@ -212,7 +214,10 @@ pub fn query(cluster_time_ms: u64, space: &dyn SpaceRead, query: &Bytes) -> Resu
     let reply = match decoded.and_then(|command| check_read(&command.0).map(|run| (run, command.0))) {
         Err(refusal) => Err(refusal),
         Ok((run, argv)) => {
-            Ok(reply_of(run(&View::open(space, Moment::new(cluster_time_ms, 0, cluster_time_ms))?, &argv))?)
+            let moment = Moment::new(cluster_time_ms, 0, cluster_time_ms);
+            let counted = Counted::new(space, moment.work.clone());
+            let view = View::open(&counted, moment)?;
+            Ok(calls::read_one(&counted, || run(&view, &argv))?)
         }
     };
     Ok(encode_reply(&reply))

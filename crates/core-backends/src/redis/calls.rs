@@ -5,15 +5,18 @@
 //! ```
 //!
 //! Always: a transaction whose watched keys have changed does nothing; what is tried changes nothing; commands of a call see what those
-//! before them did.
-//! Held by: `a_transaction_is_all_or_nothing`, `what_is_tried_changes_nothing`, `commands_of_a_call_see_each_other`.
+//! before them did; a call whose replies or work grow beyond a bound ends after the command that was carried out last, and says so by the
+//! number of its replies.
+//! Held by: `a_transaction_is_all_or_nothing`, `what_is_tried_changes_nothing`, `commands_of_a_call_see_each_other`,
+//! `a_call_ends_where_its_replies_are_too_large`, `a_call_ends_where_it_has_worked_long`.
 //! Not here: what a command does.
 
 use super::channels;
 use super::overlay::Overlay;
 use super::store::{next_sweep, Moment, Store, View};
 use super::table::{run_of, Run};
-use super::{error_of_unknown, reply_of, wrong_count, Fail, Reply};
+use super::work::{Counted, CountedWrite, Work, COMMAND_WORK_MAX};
+use super::{error_of_unknown, reply_of, wrong_count, Done, Fail, Reply};
 use crate::contract::{ApplyContext, SpaceRead, SpaceWrite, Upkeep};
 use crate::reply::decode_reply;
 use base_engine::EngineError;
@@ -24,8 +27,13 @@ use bytes::Bytes;
 
 /// The most rows that commands change which are tried; beyond it the call is refused.
 const TRY_ROWS_MAX: usize = 100_000;
-/// The most bytes of the replies of one call.
-const CALL_REPLY_BYTES_MAX: usize = 64 << 20;
+/// A call carries out no further command once its replies have so many bytes. With the reply of one command more it fits into a frame
+/// between nodes (16 MiB).
+pub(super) const CALL_REPLY_BYTES_MAX: usize = 4 << 20;
+/// Nor once it has looked at so many rows: other clusters of the core have their turn.
+pub(super) const CALL_WORK_MAX: u64 = 100_000;
+/// What the replies of a transaction have at most, which cannot end halfway: later replies are replaced by an error.
+const TRANSACTION_REPLY_BYTES_MAX: usize = 8 << 20;
 /// Where a call's kind of question is among its bytes: after mark, form, time and seed.
 const ASK_AT: usize = 18;
 /// `RedisAsk::AwaitKeys` and `RedisAsk::Messages`, as bytes.
@@ -37,11 +45,6 @@ type Answered = Result<Result<RedisAnswer, Refusal>, EngineError>;
 /// Refuses a call that could not be applied.
 pub(super) fn validate(call: &RedisCall) -> Result<(), Refusal> {
     call.check()?;
-    let words = call.commands().iter().flat_map(|command| &command.words);
-    if let Some(word) = words.clone().find(|word| word.len() > VALUE_BYTES_MAX) {
-        let message = format!("ERR a word is {} bytes long; at most {VALUE_BYTES_MAX} are taken", word.len());
-        return Err(Refusal::new(ErrorCode::ValueTooLarge, message));
-    }
     match call.ask {
         RedisAsk::Commands { .. } | RedisAsk::Transaction { .. } | RedisAsk::Sweep => Ok(()),
         _ => Err(Refusal::new(ErrorCode::InvalidRequest, "ERR a call that only reads was sent as a write; query it")),
@@ -54,11 +57,16 @@ pub(super) fn apply(at: ApplyContext, space: &mut dyn SpaceWrite, call: &RedisCa
     }
     // The place in the log: alike on every member, and no other entry's.
     let seed = at.index.0 ^ (u64::from(at.position) << 48) ^ u64::from(at.life.0);
-    let mut store = Store::open(space, Moment::new(at.cluster_time_ms, call.unix_ms, seed))?;
+    let moment = Moment::new(at.cluster_time_ms, call.unix_ms, seed);
+    let mut counted = CountedWrite::new(space, moment.work.clone());
+    let mut store = Store::open(&mut counted, moment)?;
     let answer = match &call.ask {
         RedisAsk::Sweep => return Ok(Ok(RedisAnswer::Swept { keys: store.sweep()? })),
         RedisAsk::Transaction { watched, .. } if changed(&store.view(), watched)? => RedisAnswer::Aborted,
-        _ => RedisAnswer::Replies { replies: run_all(&mut store, call.commands())? },
+        RedisAsk::Transaction { commands, .. } => {
+            RedisAnswer::Replies { replies: run_all(&mut store, commands, Room::whole())? }
+        }
+        _ => RedisAnswer::Replies { replies: run_all(&mut store, call.commands(), Room::parts())? },
     };
     store.finish()?;
     Ok(Ok(answer))
@@ -69,11 +77,14 @@ pub(super) fn query(cluster_time_ms: u64, space: &dyn SpaceRead, call: &RedisCal
         return Ok(Err(refusal));
     }
     let moment = Moment::new(cluster_time_ms, call.unix_ms, call.seed);
-    let mut view = View::open(space, moment.clone())?;
+    let counted = Counted::new(space, moment.work.clone());
+    let mut view = View::open(&counted, moment)?;
     Ok(Ok(match &call.ask {
         RedisAsk::Transaction { watched, .. } if changed(&view, watched)? => RedisAnswer::Aborted,
         RedisAsk::Commands { commands } | RedisAsk::Transaction { commands, .. } => {
-            match read_all(&mut view, commands)? {
+            let whole = matches!(call.ask, RedisAsk::Transaction { .. });
+            let room = if whole { Room::whole() } else { Room::parts() };
+            match read_all(&counted, &mut view, commands, room)? {
                 Some(replies) => RedisAnswer::Replies { replies },
                 None => return Ok(Err(not_a_read())),
             }
@@ -115,19 +126,35 @@ fn changed(view: &View<'_>, watched: &[KeyVersion]) -> Result<bool, EngineError>
     Ok(false)
 }
 
-/// What stops a call's replies from growing without a bound.
-#[derive(Default)]
-struct Room(usize);
+/// What stops a call from growing without a bound.
+struct Room {
+    bytes: usize,
+    /// The call may end halfway.
+    parts: bool,
+}
 
 impl Room {
-    /// Counts a reply of a command that read; one too many becomes an error.
+    fn parts() -> Room {
+        Room { bytes: 0, parts: true }
+    }
+
+    fn whole() -> Room {
+        Room { bytes: 0, parts: false }
+    }
+
+    /// Whether no further command is carried out.
+    fn is_full(&self, work: &Work) -> bool {
+        self.parts && (self.bytes > CALL_REPLY_BYTES_MAX || work.done() > CALL_WORK_MAX)
+    }
+
+    /// Counts a reply.
     fn admit(&mut self, reply: Reply) -> Reply {
-        if self.0 > CALL_REPLY_BYTES_MAX {
+        if !self.parts && self.bytes > TRANSACTION_REPLY_BYTES_MAX {
             return Reply::Error(format!(
-                "ERR the replies of this pipeline have more than {CALL_REPLY_BYTES_MAX} bytes; read in parts"
+                "ERR the command was carried out, but the replies of this transaction have more than {TRANSACTION_REPLY_BYTES_MAX} bytes"
             ));
         }
-        self.0 += size(&reply);
+        self.bytes += size(&reply);
         reply
     }
 }
@@ -152,35 +179,69 @@ fn find(command: &RedisCommand) -> Result<Run, Reply> {
     if !spec.takes(command.words.len()) {
         return Err(Reply::Error(wrong_count(spec.name)));
     }
+    // Of this command alone: the others of the call may be other clients'.
+    if let Some(word) = command.words.iter().find(|word| word.len() > VALUE_BYTES_MAX) {
+        let length = word.len();
+        return Err(Reply::Error(format!("ERR a word is {length} bytes long; at most {VALUE_BYTES_MAX} are taken")));
+    }
     Ok(run)
 }
 
-fn run_all(store: &mut Store<'_>, commands: &[RedisCommand]) -> Result<Vec<Reply>, EngineError> {
-    let (mut replies, mut room) = (Vec::with_capacity(commands.len()), Room::default());
+fn run_all(store: &mut Store<'_>, commands: &[RedisCommand], mut room: Room) -> Result<Vec<Reply>, EngineError> {
+    let mut replies = Vec::with_capacity(commands.len());
     for command in commands {
+        if room.is_full(&store.moment.work) {
+            break;
+        }
         store.select(command.database);
         let reply = match find(command) {
             Err(reply) => reply,
-            Ok(Run::Read(run)) => room.admit(reply_of(run(&store.view(), &command.words))?),
+            Ok(Run::Read(run)) => {
+                let view = store.view();
+                let counted = Counted::over_counted(view.space, view.moment.work.clone());
+                let view = view.through(&counted);
+                read_one(&counted, || run(&view, &command.words))?
+            }
             Ok(Run::Write(run)) => reply_of(run(store, &command.words))?,
         };
-        replies.push(reply);
+        replies.push(room.admit(reply));
     }
     Ok(replies)
 }
 
 /// `None`: one of them writes.
-fn read_all(view: &mut View<'_>, commands: &[RedisCommand]) -> Result<Option<Vec<Reply>>, EngineError> {
-    let (mut replies, mut room) = (Vec::with_capacity(commands.len()), Room::default());
+fn read_all(
+    space: &Counted<'_>,
+    view: &mut View<'_>,
+    commands: &[RedisCommand],
+    mut room: Room,
+) -> Result<Option<Vec<Reply>>, EngineError> {
+    let mut replies = Vec::with_capacity(commands.len());
     for command in commands {
+        if room.is_full(&view.moment.work) {
+            break;
+        }
         view.select(command.database);
-        replies.push(match find(command) {
+        let reply = match find(command) {
             Err(reply) => reply,
-            Ok(Run::Read(run)) => room.admit(reply_of(run(view, &command.words))?),
+            Ok(Run::Read(run)) => read_one(space, || run(view, &command.words))?,
             Ok(Run::Write(_)) => return Ok(None),
-        });
+        };
+        replies.push(room.admit(reply));
     }
     Ok(Some(replies))
+}
+
+/// Runs a command that reads, within what one may look at.
+pub(super) fn read_one(space: &Counted<'_>, run: impl FnOnce() -> Done) -> Result<Reply, EngineError> {
+    space.begin();
+    let reply = reply_of(run())?;
+    Ok(match space.was_cut() {
+        true => Reply::Error(format!(
+            "ERR the command looks at more than {COMMAND_WORK_MAX} rows; ask for a part (SCAN, COUNT, LIMIT)"
+        )),
+        false => reply,
+    })
 }
 
 fn try_all(space: &dyn SpaceRead, view: &mut View<'_>, commands: &[RedisCommand]) -> Answered {
@@ -197,7 +258,7 @@ fn try_all(space: &dyn SpaceRead, view: &mut View<'_>, commands: &[RedisCommand]
     }
     let mut overlay = Overlay::new(space);
     let mut store = Store::open(&mut overlay, view.moment.clone())?;
-    let replies = run_all(&mut store, commands)?;
+    let replies = run_all(&mut store, commands, Room::whole())?;
     if overlay.rows() > TRY_ROWS_MAX {
         let message = format!("ERR the script changes more than {TRY_ROWS_MAX} rows");
         return Ok(Err(Refusal::new(ErrorCode::InvalidRequest, message)));

@@ -8,10 +8,12 @@
 use super::store::{Meta, Moment};
 use super::{fail, Fail, Reply, REPLY_BYTES_MAX, REPLY_ELEMENTS_MAX, SYNTAX};
 use crate::contract::SpaceRead;
-use crate::rows::{page, prefix_end};
-use base_engine::{Direction, EngineError};
+use crate::rows::prefix_end;
+use base_engine::{Direction, EngineError, KeyRange};
 use base_types::redis::matches;
 use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 /// A collection of so many is read whole where one is picked at random, and each is as likely as the others. In a larger one a place is
 /// picked, and one of those that follow it: nearly so.
@@ -21,6 +23,8 @@ const SAMPLE: usize = 32;
 /// A scan's COUNT where it is absent, and the most that is looked at.
 const SCAN_COUNT: usize = 10;
 const SCAN_COUNT_MAX: usize = 10_000;
+/// A page ends after so many bytes.
+const SCAN_BYTES: usize = REPLY_BYTES_MAX / 4;
 /// A collection of so many is given whole by one scan, as Redis gives small ones.
 const SCAN_WHOLE: u64 = 128;
 /// The length of tag, sequence and hash in such a row.
@@ -29,22 +33,38 @@ pub(super) const NAME_AT: usize = 17;
 /// A field or member, and what its row has.
 pub(super) type Element = (Bytes, Bytes);
 
-fn elements(rows: Vec<(Bytes, Bytes)>) -> impl Iterator<Item = Element> {
-    rows.into_iter().map(|(row, value)| (row.slice(NAME_AT.min(row.len())..), value))
-}
-
-/// Up to `limit` from a hash on, and whether there are more.
+/// Up to `limit` from a hash on, as far as a reply's bytes go, and whether there are more.
 fn from(space: &dyn SpaceRead, meta: &Meta, hash: u64, limit: usize) -> Result<(Vec<Element>, bool), EngineError> {
     let (start, end) = (meta.hash_row(hash), prefix_end(&meta.elements()));
-    let (rows, more) = page(space, &start, end.as_deref(), Direction::Forward, limit)?;
-    Ok((elements(rows).collect(), more))
+    let (mut found, mut bytes, mut more) = (Vec::new(), 0, false);
+    space.range(KeyRange { start: &start, end: end.as_deref() }, Direction::Forward, &mut |row, value| {
+        more = found.len() == limit || bytes > REPLY_BYTES_MAX;
+        if more {
+            return ControlFlow::Break(());
+        }
+        let name = row.get(NAME_AT..).unwrap_or_default();
+        bytes += name.len() + value.len();
+        found.push((Bytes::copy_from_slice(name), Bytes::copy_from_slice(value)));
+        ControlFlow::Continue(())
+    })?;
+    Ok((found, more))
 }
 
-/// All; too many for one reply are an error.
+/// All; too many, or too long ones together, for one reply are an error.
 pub(super) fn all(space: &dyn SpaceRead, meta: &Meta) -> Result<Vec<Element>, Fail> {
-    let (found, more) = from(space, meta, 0, REPLY_ELEMENTS_MAX)?;
-    let bytes: usize = found.iter().map(|(name, value)| name.len() + value.len()).sum();
-    if more || bytes > REPLY_BYTES_MAX {
+    let (start, end) = (meta.elements(), prefix_end(&meta.elements()));
+    let (mut found, mut bytes, mut over) = (Vec::new(), 0, false);
+    space.range(KeyRange { start: &start, end: end.as_deref() }, Direction::Forward, &mut |row, value| {
+        let name = row.get(NAME_AT..).unwrap_or_default();
+        bytes += name.len() + value.len();
+        over = found.len() >= REPLY_ELEMENTS_MAX || bytes > REPLY_BYTES_MAX;
+        if over {
+            return ControlFlow::Break(());
+        }
+        found.push((Bytes::copy_from_slice(name), Bytes::copy_from_slice(value)));
+        ControlFlow::Continue(())
+    })?;
+    if over {
         return fail(format!(
             "ERR reply is larger than {REPLY_ELEMENTS_MAX} elements or {REPLY_BYTES_MAX} bytes; read it in parts"
         ));
@@ -73,12 +93,16 @@ pub(super) fn distinct(space: &dyn SpaceRead, meta: &Meta, moment: &Moment, coun
     }
     // Few of many are picked one by one; else all are read, and shuffled as far as needed.
     if meta.count > SAMPLE_WHOLE && count.saturating_mul(8) < meta.count {
-        let mut picked: std::collections::BTreeMap<Bytes, Bytes> = std::collections::BTreeMap::new();
+        let (mut picked, mut bytes) = (BTreeMap::new(), 0);
         for _ in 0..count.saturating_mul(4) {
             if picked.len() as u64 == count {
                 break;
             }
-            picked.extend(pick(space, meta, moment)?);
+            if let Some((name, value)) = pick(space, meta, moment)? {
+                bytes += name.len() + value.len();
+                picked.insert(name, value);
+            }
+            check_bytes(bytes)?;
         }
         return Ok(picked.into_iter().collect());
     }
@@ -97,16 +121,28 @@ pub(super) fn repeated(space: &dyn SpaceRead, meta: &Meta, moment: &Moment, coun
     if count > REPLY_ELEMENTS_MAX as u64 {
         return fail("ERR value is out of range");
     }
-    if meta.count > SAMPLE_WHOLE {
-        let mut found = Vec::with_capacity(count as usize);
-        for _ in 0..count {
-            found.extend(pick(space, meta, moment)?);
-        }
-        return Ok(found);
+    let few = match meta.count <= SAMPLE_WHOLE {
+        true => Some(from(space, meta, 0, SAMPLE_WHOLE as usize)?.0),
+        false => None,
+    };
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    for _ in 0..count {
+        let picked = match &few {
+            Some(few) => few.get(moment.below(few.len() as u64) as usize).cloned(),
+            None => pick(space, meta, moment)?,
+        };
+        bytes += picked.as_ref().map_or(0, |(name, value)| name.len() + value.len());
+        check_bytes(bytes)?;
+        found.extend(picked);
     }
-    let (all, _) = from(space, meta, 0, SAMPLE_WHOLE as usize)?;
-    let one = |_| all.get(moment.below(all.len() as u64) as usize).cloned();
-    Ok((0..count).filter_map(one).collect())
+    Ok(found)
+}
+
+fn check_bytes(bytes: usize) -> Result<(), Fail> {
+    if bytes > REPLY_BYTES_MAX {
+        return fail(format!("ERR reply is larger than {REPLY_BYTES_MAX} bytes; ask for fewer"));
+    }
+    Ok(())
 }
 
 /// What a scan asks for: cursor, MATCH, COUNT.
@@ -138,26 +174,27 @@ pub(super) fn scan_of(words: &[Bytes]) -> Result<Scan, Fail> {
     Ok(scan)
 }
 
-/// A page, and the cursor of the next: 0 where there is none.
+/// A page, and the cursor of the next: the hash where it begins, 0 where there is none. Names that share a hash are on one page.
 pub(super) fn scan(space: &dyn SpaceRead, meta: &Meta, scan: &Scan) -> Result<(u64, Vec<Element>), Fail> {
     let most = if meta.count <= SCAN_WHOLE { SCAN_WHOLE as usize } else { scan.count };
-    let (mut found, more) = from(space, meta, scan.cursor, most)?;
-    let mut next = 0;
-    if let (true, Some((last, _))) = (more, found.last()) {
-        // The next page begins behind this hash: names that share it must all be here.
-        let hash = Meta::hash_of(last);
-        let end = hash.checked_add(1);
-        let (same, _) = from(space, meta, hash, REPLY_ELEMENTS_MAX)?;
-        found.retain(|(name, _)| Meta::hash_of(name) != hash);
-        found.extend(same.into_iter().take_while(|(name, _)| Meta::hash_of(name) == hash));
-        next = end.unwrap_or(0);
-    }
-    let bytes: usize = found.iter().map(|(name, value)| name.len() + value.len()).sum();
+    let (start, end) = (meta.hash_row(scan.cursor), prefix_end(&meta.elements()));
+    let (mut found, mut taken, mut bytes, mut next, mut last) = (Vec::new(), 0, 0, 0, None);
+    space.range(KeyRange { start: &start, end: end.as_deref() }, Direction::Forward, &mut |row, value| {
+        let name = row.get(NAME_AT..).unwrap_or_default();
+        let hash = Meta::hash_of(name);
+        if (taken >= most || bytes > SCAN_BYTES) && last != Some(hash) || bytes > REPLY_BYTES_MAX {
+            next = hash;
+            return ControlFlow::Break(());
+        }
+        (taken, last) = (taken + 1, Some(hash));
+        if scan.pattern.as_ref().is_none_or(|pattern| matches(pattern, name)) {
+            bytes += name.len() + value.len();
+            found.push((Bytes::copy_from_slice(name), Bytes::copy_from_slice(value)));
+        }
+        ControlFlow::Continue(())
+    })?;
     if bytes > REPLY_BYTES_MAX {
-        return fail(format!("ERR reply is larger than {REPLY_BYTES_MAX} bytes; ask for fewer with COUNT"));
-    }
-    if let Some(pattern) = &scan.pattern {
-        found.retain(|(name, _)| matches(pattern, name));
+        return fail(format!("ERR names that share a hash have more than {REPLY_BYTES_MAX} bytes together"));
     }
     Ok((next, found))
 }

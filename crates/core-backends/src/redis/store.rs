@@ -19,21 +19,26 @@
 //! Always: an expired key is not there, whether or not it was swept (twin in `tests.rs`); counts equal rows (`invariants.rs`).
 
 use super::elements::NAME_AT;
-use super::{fail, Fail, WRONG_TYPE};
+use super::work::Work;
+use super::{fail, Fail, REPLY_BYTES_MAX, WRONG_TYPE};
 use crate::contract::{corrupt_row, SpaceRead, SpaceWrite};
 use crate::rows::{key as row_key, key_number, page, prefix_end, prefix_page};
-use base_engine::{Direction, EngineError};
+use base_engine::{Direction, EngineError, KeyRange};
 use base_types::codec::{DecodeError, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
 use base_types::redis::{KeyVersion, DATABASES};
 use base_types::KEY_BYTES_MAX;
 use bytes::Bytes;
 use std::cell::Cell;
+use std::ops::ControlFlow;
+use std::rc::Rc;
 
 /// Rows of garbage that one command removes at most.
 const SWEEP_ROWS: usize = 64;
 /// Rows that COPY copies at most.
 const COPY_ROWS_MAX: usize = 100_000;
+/// And bytes.
+const COPY_BYTES_MAX: usize = 4 * REPLY_BYTES_MAX;
 /// Expired keys that one command removes at most.
 const EXPIRE_KEYS: usize = 4;
 /// A call sweeps for so many commands at most, and a leader's `Sweep` as for so many.
@@ -254,12 +259,15 @@ pub(super) struct Moment {
     pub now: u64,
     /// The door's wall clock; zero where a client without a door asks.
     pub unix_ms: u64,
-    seed: Cell<u64>,
+    /// One sequence for all commands of a call, views of it among them.
+    seed: Rc<Cell<u64>>,
+    /// What they have looked at.
+    pub work: Work,
 }
 
 impl Moment {
     pub fn new(now: u64, unix_ms: u64, seed: u64) -> Moment {
-        Moment { now, unix_ms, seed: Cell::new(seed) }
+        Moment { now, unix_ms, seed: Rc::new(Cell::new(seed)), work: Work::default() }
     }
 
     /// The next number of the sequence that the seed begins (SplitMix64).
@@ -293,6 +301,11 @@ impl<'s> View<'s> {
 
     pub fn select(&mut self, database: u8) {
         self.database = database;
+    }
+
+    /// The same view of the same rows, by way of another space.
+    pub fn through<'v>(&self, space: &'v dyn SpaceRead) -> View<'v> {
+        View { space, moment: self.moment.clone(), state: self.state, database: self.database }
     }
 
     /// The same view, to be moved to another database.
@@ -516,15 +529,26 @@ impl<'s> Store<'s> {
         self.write(key, &meta);
     }
 
-    /// All rows of a key's elements; too many are an error.
+    /// All rows of a key's elements; too many, or too long ones together, are an error.
     pub fn rows_of(&self, meta: &Meta) -> Result<Vec<(Bytes, Bytes)>, Fail> {
-        let mut all = Vec::new();
+        let (mut all, mut bytes, mut over) = (Vec::new(), 0, false);
         for tag in [ELEMENT, ORDER] {
-            let (rows, more) =
-                prefix_page(&*self.space, &row_key(tag, &[&meta.sequence.to_be_bytes()]), None, COPY_ROWS_MAX)?;
-            all.extend(rows);
-            if more || all.len() > COPY_ROWS_MAX {
-                return fail(format!("ERR the key has more than {COPY_ROWS_MAX} rows; copy it in parts"));
+            let prefix = row_key(tag, &[&meta.sequence.to_be_bytes()]);
+            let end = prefix_end(&prefix);
+            let range = KeyRange { start: &prefix, end: end.as_deref() };
+            self.space.range(range, Direction::Forward, &mut |row, value| {
+                bytes += row.len() + value.len();
+                over = all.len() >= COPY_ROWS_MAX || bytes > COPY_BYTES_MAX;
+                if over {
+                    return ControlFlow::Break(());
+                }
+                all.push((Bytes::copy_from_slice(row), Bytes::copy_from_slice(value)));
+                ControlFlow::Continue(())
+            })?;
+            if over {
+                return fail(format!(
+                    "ERR the key has more than {COPY_ROWS_MAX} rows or {COPY_BYTES_MAX} bytes; copy it in parts"
+                ));
             }
         }
         Ok(all)

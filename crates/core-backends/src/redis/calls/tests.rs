@@ -196,18 +196,13 @@ fn a_read_waits_until_a_key_changes() {
 
 #[test]
 fn what_reads_is_no_write_and_the_other_way_round() {
-    let mut bed = Bed::default();
+    let bed = Bed::default();
     let read = RedisCall { unix_ms: 0, seed: 0, ask: RedisAsk::Versions { keys: vec![] } };
     assert!(validate(&read.to_bytes()).is_err());
     let write = RedisCall { unix_ms: 0, seed: 0, ask: RedisAsk::Commands { commands: commands(&[(0, "set a 1")]) } };
     assert!(decode_reply::<RedisAnswer>(query(0, &bed.space, &write.to_bytes()).unwrap()).is_err());
     let sweep = RedisCall { unix_ms: 0, seed: 0, ask: RedisAsk::Sweep };
     assert!(decode_reply::<RedisAnswer>(query(0, &bed.space, &sweep.to_bytes()).unwrap()).is_err());
-    let long = vec![0; VALUE_BYTES_MAX + 1].into();
-    let ask = RedisAsk::Commands {
-        commands: vec![RedisCommand { database: 0, words: vec!["set".into(), "a".into(), long] }],
-    };
-    assert!(bed.ask(ask).is_err());
     assert_eq!(bed.space, MapSpace::default());
 }
 
@@ -240,4 +235,108 @@ fn dates_are_of_the_doors_clock() {
         bed.run(&[(0, "pexpireat b 900000"), (0, "exists b"), (0, "pexpiretime b")]),
         [Reply::Integer(1), Reply::Integer(0), Reply::Integer(-2)]
     );
+}
+
+#[test]
+fn what_is_wrong_with_a_command_is_its_own_error() {
+    let mut bed = Bed::default();
+    let mut all = commands(&[(0, "set a 1"), (0, "set b x"), (0, "incr a")]);
+    all[1].words[2] = vec![0; VALUE_BYTES_MAX + 1].into();
+    let done = bed.ask(RedisAsk::Commands { commands: all });
+    let Ok(RedisAnswer::Replies { replies }) = done else { panic!("{done:?}") };
+    assert_eq!((&replies[0], &replies[2]), (&Reply::Ok, &Reply::Integer(2)));
+    assert!(matches!(&replies[1], Reply::Error(text) if text.contains("at most 1048576 are taken")));
+    assert_eq!(bed.run(&[(0, "exists b")]), [Reply::Integer(0)]);
+}
+
+#[test]
+fn a_call_ends_where_its_replies_are_too_large() {
+    let mut bed = Bed::default();
+    let big = "v".repeat(1 << 20);
+    for n in 0..10 {
+        bed.run(&[(0, &format!("set k{n} {big}"))]);
+    }
+    let reads: Vec<String> = (0..10).map(|n| format!("get k{n}")).collect();
+    let takes: Vec<String> = (0..10).map(|n| format!("getdel k{n}")).collect();
+    let reads: Vec<(u8, &str)> = reads.iter().map(|line| (0, line.as_str())).collect();
+    let takes: Vec<(u8, &str)> = takes.iter().map(|line| (0, line.as_str())).collect();
+    assert_eq!(bed.run(&reads).len(), 4);
+    // What was not carried out is still there, and the rest can be asked for.
+    assert_eq!(bed.run(&takes).len(), 4);
+    assert_eq!(bed.run(&[(0, "dbsize")]), [Reply::Integer(6)]);
+    assert_eq!(bed.run(&takes[4..]).len(), 4);
+    // A transaction is carried out whole; what does not fit is left out of the answer.
+    let ask = RedisAsk::Transaction {
+        watched: vec![],
+        commands: commands(&[reads.as_slice(), &reads, &reads, &reads, &reads, &reads].concat()),
+    };
+    for n in 0..10 {
+        bed.run(&[(0, &format!("set k{n} {big}"))]);
+    }
+    let done = bed.ask(ask);
+    let Ok(RedisAnswer::Replies { replies }) = done else { panic!("{done:?}") };
+    assert_eq!(replies.len(), 60);
+    assert!(replies.iter().map(size).sum::<usize>() < 10 << 20);
+    assert!(matches!(&replies[59], Reply::Error(text) if text.starts_with("ERR the command was carried out")));
+}
+
+#[test]
+fn a_call_ends_where_it_has_worked_long() {
+    let mut bed = Bed::default();
+    let members: Vec<String> = (0..30_000).map(|n| format!("{n} m{n}")).collect();
+    for part in members.chunks(5_000) {
+        bed.run(&[(0, &format!("zadd z {}", part.join(" ")))]);
+    }
+    let line = (0, "zrank z m29999");
+    assert_eq!(bed.run(&[line; 3]), [Reply::Integer(29_999), Reply::Integer(29_999), Reply::Integer(29_999)]);
+    let done = bed.run(&[line; 50]).len();
+    assert!((3..8).contains(&done), "{done}");
+    // Among commands that write, too.
+    let mixed: Vec<(u8, &str)> = std::iter::once((0, "set a 1")).chain([line; 50]).collect();
+    assert!((3..8).contains(&bed.run(&mixed).len()));
+}
+
+#[test]
+fn a_read_that_looks_at_too_much_is_an_error() {
+    let space = MapSpace::default();
+    let work = Work::default();
+    let counted = Counted::new(&space, work.clone());
+    assert_eq!(read_one(&counted, || Ok(Reply::Ok)).unwrap(), Reply::Ok);
+    let mut space = MapSpace::default();
+    for n in 0..3u8 {
+        crate::contract::SpaceWrite::put(&mut space, vec![n].into(), Bytes::new());
+    }
+    let counted = Counted::new(&space, work.clone());
+    let walk = |before: u64| {
+        let seen = std::cell::Cell::new(0);
+        let reply = read_one(&counted, || {
+            work.add(before);
+            let range = base_engine::KeyRange { start: &[], end: None };
+            counted.range(range, base_engine::Direction::Forward, &mut |_, _| {
+                seen.set(seen.get() + 1);
+                std::ops::ControlFlow::Continue(())
+            })?;
+            Ok(Reply::Ok)
+        });
+        (seen.get(), reply.unwrap())
+    };
+    assert_eq!(walk(COMMAND_WORK_MAX - 3), (3, Reply::Ok));
+    let (seen, reply) = walk(COMMAND_WORK_MAX - 2);
+    assert_eq!(seen, 2);
+    assert!(matches!(reply, Reply::Error(text) if text.contains("looks at more than")));
+    assert_eq!(walk(0), (3, Reply::Ok));
+}
+
+#[test]
+fn what_is_picked_at_random_differs_within_a_call() {
+    let mut bed = Bed::default();
+    bed.run(&[(0, "sadd s a b c d e f g h i j k l m n o p")]);
+    let picked = bed.run(&[(0, "srandmember s"); 20]);
+    assert!(picked.iter().any(|reply| *reply != picked[0]), "{picked:?}");
+    let ask = RedisAsk::Transaction {
+        watched: vec![],
+        commands: commands(&[&[(0, "set x 1")][..], &[(0, "srandmember s"); 20]].concat()),
+    };
+    let Ok(RedisAnswer::Replies { replies }) = bed.ask(ask) else { panic!() };
+    assert!(replies[1..].iter().any(|reply| *reply != replies[1]), "{replies:?}");
 }
