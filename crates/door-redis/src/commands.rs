@@ -1,7 +1,7 @@
 //! The commands that the door carries out by itself.
 //!
 //! ```text
-//!   commands that touch the connection's stream (waiting, subscriptions, EXEC) ─▶ carry_out     all others: one reply ─▶ reply_to
+//!   subscriptions: several confirmations ─▶ carry_out        all others: one reply ─▶ reply_to        what waits ─▶ conversation/waiting.rs
 //! ```
 //! Always: what is not carried out says so; nothing is echoed as done that was not.
 //! Held by: `what_is_not_done_says_so`.
@@ -17,12 +17,11 @@ mod server;
 mod subscribe;
 mod table;
 
-use crate::conversation::{Conversation, Ended};
-use crate::error::{error, unknown_command};
+use crate::conversation::Connection;
+use crate::error::error;
 use crate::request::Words;
-use base_types::redis::{CommandSpec, RedisReply, Use};
+use base_types::redis::{CommandSpec, RedisReply};
 use bytes::Bytes;
-use tokio::io::{AsyncRead, AsyncWrite};
 
 /// A bulk string.
 pub(crate) fn bulk(text: impl Into<Bytes>) -> RedisReply {
@@ -60,75 +59,57 @@ fn not_offered(name: &str) -> RedisReply {
     error(format!("ERR {}: {why}", name.to_ascii_uppercase()))
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
-    /// Carries out a command that is not simply sent to the database.
-    pub(crate) async fn carry_out(&mut self, spec: &'static CommandSpec, words: Words) -> Result<(), Ended> {
-        match spec.name {
-            "multi" | "exec" | "discard" | "watch" | "unwatch" => self.on_transaction(spec.name, words).await,
-            "subscribe" | "psubscribe" | "ssubscribe" => self.on_subscribe(spec.name, words).await,
-            "unsubscribe" | "punsubscribe" | "sunsubscribe" => self.on_unsubscribe(spec.name, words),
-            "quit" => {
-                self.answer(&RedisReply::Ok);
-                self.client.closing = true;
-                Ok(())
-            }
-            "ping" if self.client.subscriptions.count() > 0 && self.protocol() == crate::reply::Protocol::Two => {
-                let word = words.get(1).cloned().unwrap_or_default();
-                self.answer(&RedisReply::Array(vec![bulk("pong"), bulk(word)]));
-                Ok(())
-            }
-            _ if spec.how != Use::Door => self.wait(spec, words).await,
-            _ => {
-                let reply = self.reply_to(spec, words).await;
-                self.answer(&reply);
-                Ok(())
-            }
-        }
-    }
+/// What the client gets that is not one plain reply.
+pub(crate) enum Said {
+    Reply(RedisReply),
+    /// Confirmations of subscriptions: pushes in RESP3.
+    Push(Vec<RedisReply>),
+}
 
-    /// As [`Self::carry_out`], among the commands of EXEC.
-    pub(crate) async fn in_transaction(&mut self, spec: &'static CommandSpec, words: Words) -> RedisReply {
-        self.reply_to(spec, words).await
+/// Carries out a command that needs no more than what is known of the connection.
+pub(crate) async fn carry_out(of: &mut Connection, spec: &'static CommandSpec, words: Words) -> Vec<Said> {
+    match spec.name {
+        "subscribe" | "psubscribe" | "ssubscribe" => return subscribe::on_subscribe(of, spec.name, words).await,
+        "unsubscribe" | "punsubscribe" | "sunsubscribe" => return subscribe::on_unsubscribe(of, spec.name, words),
+        "quit" => of.client.closing = true,
+        _ => {}
     }
+    vec![Said::Reply(reply_to(of, spec, words).await)]
+}
 
-    async fn reply_to(&mut self, spec: &'static CommandSpec, words: Words) -> RedisReply {
-        match spec.name {
-            "auth" => self.on_auth(words).await,
-            "hello" => self.on_hello(words).await,
-            "select" => self.on_select(&words),
-            "reset" => {
-                let door = self.door.clone();
-                self.client.reset(&door);
-                RedisReply::Status("RESET".into())
-            }
-            "ping" => match words.len() {
-                1 => RedisReply::Status("PONG".into()),
-                2 => bulk(words.get(1).cloned().unwrap_or_default()),
-                _ => crate::error::wrong_count("ping"),
-            },
-            "echo" => bulk(words.get(1).cloned().unwrap_or_default()),
-            "client" => self.on_client(&words),
-            "command" => table::on_command(&words),
-            "config" => config::on_config(&words),
-            "info" => self.on_info(&words).await,
-            "time" => self.on_time(),
-            "role" => self.on_role().await,
-            "wait" => self.on_wait(&words).await,
-            "lastsave" => RedisReply::Integer(self.seconds()),
-            "lolwut" => text(format!("Hive {}\n", self.door.database.about().version)),
-            "memory" => self.on_memory(&words).await,
-            "debug" => self.on_debug(&words).await,
-            "slowlog" | "latency" => server::on_empty_log(spec.name, &words),
-            "readonly" | "readwrite" | "asking" => self.on_routing(spec.name),
-            "cluster" => self.on_cluster(&words).await,
-            "acl" => self.on_acl(&words),
-            "hive" => self.on_hive(words).await,
-            "pubsub" => self.on_pubsub(&words),
-            "eval" | "evalsha" | "eval_ro" | "evalsha_ro" | "script" => {
-                error("ERR scripts are not offered by this build; use MULTI and WATCH")
-            }
-            "unsubscribe" | "subscribe" | "psubscribe" => unknown_command(&words),
-            name => not_offered(name),
+/// The reply of a command that has one.
+pub(crate) async fn reply_to(of: &mut Connection, spec: &'static CommandSpec, words: Words) -> RedisReply {
+    match spec.name {
+        "auth" => connection::on_auth(of, words).await,
+        "hello" => connection::on_hello(of, words).await,
+        "select" => connection::on_select(of, &words),
+        "quit" => RedisReply::Ok,
+        "reset" => {
+            of.client.reset(&of.door);
+            RedisReply::Status("RESET".into())
         }
+        "ping" => connection::on_ping(of, &words),
+        "echo" => bulk(words.get(1).cloned().unwrap_or_default()),
+        "client" => clients::on_client(of, &words),
+        "command" => table::on_command(&words),
+        "config" => config::on_config(&words),
+        "info" => info::on_info(of, &words).await,
+        "time" => server::on_time(of),
+        "role" => server::on_role(),
+        "wait" => server::on_wait(of, &words).await,
+        "lastsave" => RedisReply::Integer(server::seconds(of)),
+        "lolwut" => text(format!("Hive {}\n", of.door.database.about().version)),
+        "memory" => server::on_memory(of, &words).await,
+        "debug" => server::on_debug(&words).await,
+        "slowlog" | "latency" => server::on_empty_log(spec.name, &words),
+        "readonly" | "readwrite" | "asking" => cluster::on_routing(of, spec.name),
+        "cluster" => cluster::on_cluster(of, &words).await,
+        "acl" => acl::on_acl(of, &words),
+        "hive" => hive::on_hive(of, words).await,
+        "pubsub" => subscribe::on_pubsub(of, &words),
+        "eval" | "evalsha" | "eval_ro" | "evalsha_ro" | "script" => {
+            error("ERR scripts are not offered by this build; use MULTI and WATCH")
+        }
+        name => not_offered(name),
     }
 }

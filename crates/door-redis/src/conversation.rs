@@ -7,21 +7,23 @@
 //! Always: replies come in the order of the commands; a command begins after all before it have been answered; what is held of a connection
 //! is bounded by `limits.rs`; a protocol error is the connection's last answer.
 //! Held by: `replies_come_in_the_order_of_the_commands`, `a_broken_frame_ends_the_connection`.
-//! Not here: what commands of the door do (`commands/`), MULTI (`transaction.rs`), waiting (`waiting.rs`).
+//! Not here: what is known of the client and how the database is reached (`connection.rs`), what commands of the door do (`commands/`),
+//! MULTI (`transaction.rs`), waiting (`waiting.rs`).
 
 mod client;
+mod connection;
 mod transaction;
 mod waiting;
 
 pub use client::{Client, Silence};
+pub(crate) use connection::Connection;
 
-use crate::database::Session;
+use crate::commands::{self, Said};
 use crate::door::Door;
-use crate::error::{of_refusal, unknown_command, wrong_count, NO_AUTH};
+use crate::error::{unknown_command, wrong_count, NO_AUTH};
 use crate::gather::bytes_of;
 use crate::limits::*;
-use crate::pubsub::Push;
-use crate::reply::{self, Protocol};
+use crate::reply;
 use crate::request::{Parser, Words};
 use base_types::redis::{find, CommandSpec, RedisCommand, RedisReply, Use};
 use bytes::BytesMut;
@@ -32,17 +34,14 @@ use tokio::sync::watch;
 
 /// Bytes of replies that are written before the next command begins.
 const OUT_BYTES_MAX: usize = 1 << 20;
-/// What an idle connection keeps of its buffers.
-const KEPT_BYTES: usize = 4 << 10;
 
 /// The connection has ended, or is to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ended;
 
-/// A connection.
-pub(crate) struct Conversation<S> {
-    pub door: Rc<Door>,
-    pub client: Client,
+/// A connection and its bytes.
+struct Conversation<S> {
+    connection: Connection,
     stream: S,
     parser: Parser,
     out: BytesMut,
@@ -58,76 +57,91 @@ enum Step {
     Do(&'static CommandSpec, Words),
 }
 
+/// Who hears of a connection's bytes: the node, which counts those of unfinished commands.
+pub trait Settles {
+    /// What has come so far were whole commands, but for the last read.
+    fn settled(&self);
+}
+
 /// Answers a client until it leaves, the connection is to end, or the node stops. `certificate`: the user that the client has shown one of.
 pub async fn serve<S>(
     door: Rc<Door>,
     stream: S,
     address: String,
     certificate: Option<String>,
+    bytes: &dyn Settles,
     stop: watch::Receiver<bool>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     door.metrics.connected();
     let client = Client::new(&door, address, certificate);
-    let mut conversation = Conversation { door, client, stream, parser: Parser::default(), out: BytesMut::new() };
-    let _: Result<(), Ended> = conversation.run(stop).await;
+    let connection = Connection { door, client };
+    let mut conversation = Conversation { connection, stream, parser: Parser::default(), out: BytesMut::new() };
+    let _: Result<(), Ended> = conversation.run(bytes, stop).await;
     conversation.leave().await;
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
-    async fn run(&mut self, mut stop: watch::Receiver<bool>) -> Result<(), Ended> {
+    async fn run(&mut self, bytes: &dyn Settles, mut stop: watch::Receiver<bool>) -> Result<(), Ended> {
+        let shown = self.connection.client.entry.shown.clone();
         loop {
-            let more = self.turn().await?;
+            let more = self.turn(bytes).await?;
             self.write_out().await?;
-            if self.client.closing || *stop.borrow() {
+            if self.connection.client.closing || shown.killed.get() || *stop.borrow() {
                 return Ok(());
             }
             if more {
                 tokio::task::yield_now().await;
                 continue;
             }
-            let shown = self.client.entry.shown.clone();
-            let buffer = self.parser.buffer();
-            buffer.reserve(KEPT_BYTES);
+            self.parser.make_room();
             tokio::select! {
                 biased;
-                read = self.stream.read_buf(buffer) => match read {
+                read = self.stream.read_buf(self.parser.buffer()) => match read {
                     Ok(0) | Err(_) => return Err(Ended),
                     Ok(_) => {}
                 },
-                Some(push) = self.client.pushes.recv() => self.push(&push),
-                () = shown.wake.notified() => if shown.killed.get() { return Err(Ended) },
+                Some(push) = self.connection.client.pushes.recv() => self.push(&push.items()),
+                () = shown.wake.notified() => {}
                 _ = stop.wait_for(|stop| *stop) => return Ok(()),
             }
-            while let Ok(push) = self.client.pushes.try_recv() {
-                self.push(&push);
+            while let Ok(push) = self.connection.client.pushes.try_recv() {
+                self.push(&push.items());
             }
         }
     }
 
     /// Carries out what has come, up to a bound. True: there is more.
-    async fn turn(&mut self) -> Result<bool, Ended> {
-        let (mut run, mut bytes, mut taken) = (Vec::new(), 0, 0);
-        while taken < PIPELINE_MAX && !self.client.closing {
-            self.parser.set_strict(self.client.session.is_none());
+    async fn turn(&mut self, unfinished: &dyn Settles) -> Result<bool, Ended> {
+        let (mut run, mut bytes) = (Vec::new(), 0);
+        for taken in 0..PIPELINE_MAX {
+            self.parser.set_strict(self.connection.client.session.is_none());
             let words = match self.parser.next() {
                 Ok(Some(words)) => words,
                 Ok(None) => {
+                    if taken > 0 {
+                        unfinished.settled();
+                    }
                     self.finish(&mut run).await?;
                     return Ok(false);
                 }
                 Err(error) => {
                     self.finish(&mut run).await?;
                     self.answer(&RedisReply::Error(error.0));
-                    self.client.closing = true;
+                    self.connection.client.closing = true;
                     return Ok(false);
                 }
             };
-            taken += 1;
             match self.step(words) {
                 Step::Run(command) => {
-                    bytes += bytes_of(&command);
+                    let size = bytes_of(&command);
+                    // A call has a bound, too: a long command begins another.
+                    if bytes + size > PIPELINE_BYTES_MAX {
+                        self.finish(&mut run).await?;
+                        bytes = 0;
+                    }
+                    bytes += size;
                     run.push(command);
                 }
                 Step::Reply(reply) => {
@@ -140,45 +154,67 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
                     let before = self.out.len();
                     self.carry_out(spec, words).await?;
                     let failed = self.out.get(before) == Some(&b'-');
-                    self.door.metrics.count(Some(spec), failed, began.elapsed());
+                    self.connection.door.metrics.count(Some(spec), failed, began.elapsed());
                 }
             }
-            if bytes > PIPELINE_BYTES_MAX {
+            if self.connection.client.closing {
                 break;
             }
         }
+        unfinished.settled();
         self.finish(&mut run).await?;
         Ok(true)
+    }
+
+    /// Carries out a command that is not simply sent to the database.
+    async fn carry_out(&mut self, spec: &'static CommandSpec, words: Words) -> Result<(), Ended> {
+        let of = &mut self.connection;
+        let said = match spec.name {
+            "multi" | "exec" | "discard" | "watch" | "unwatch" => {
+                vec![Said::Reply(transaction::on_transaction(of, spec.name, words).await)]
+            }
+            _ if spec.how != Use::Door => vec![Said::Reply(self.wait(spec, words).await?)],
+            _ => commands::carry_out(of, spec, words).await,
+        };
+        for said in said {
+            match said {
+                Said::Reply(reply) => self.answer(&reply),
+                Said::Push(items) => self.push_reply(&items),
+            }
+        }
+        Ok(())
     }
 
     /// What is to be done with a command.
     fn step(&mut self, words: Words) -> Step {
         let Some(spec) = words.first().and_then(|name| find(name)) else {
-            self.client.fail_queue();
-            self.door.metrics.count(None, true, std::time::Duration::ZERO);
+            self.connection.client.fail_queue();
+            self.connection.door.metrics.count(None, true, std::time::Duration::ZERO);
             return Step::Reply(unknown_command(&words));
         };
-        let shown = &self.client.entry.shown;
+        let shown = &self.connection.client.entry.shown;
         shown.command.set(spec.name);
         shown.active.set(Instant::now());
         if !spec.takes(words.len()) {
-            self.client.fail_queue();
+            self.connection.client.fail_queue();
             return Step::Reply(wrong_count(spec.name));
         }
-        if self.client.session.is_none() && !matches!(spec.name, "auth" | "hello" | "quit" | "reset") {
+        if self.connection.client.session.is_none() && !matches!(spec.name, "auth" | "hello" | "quit" | "reset") {
             return Step::Reply(RedisReply::Error(NO_AUTH.into()));
         }
-        if let Some(refused) = self.client.refuse_while_subscribed(spec) {
+        if let Some(refused) = self.connection.client.refuse_while_subscribed(spec) {
             return Step::Reply(refused);
         }
-        if self.client.multi.is_some()
+        if self.connection.client.multi.is_some()
             && !matches!(spec.name, "exec" | "discard" | "multi" | "watch" | "quit" | "reset")
         {
-            return Step::Reply(self.client.queue(spec, words));
+            return Step::Reply(self.connection.client.queue(spec, words));
         }
         let waits = spec.blocking && (!spec.name.starts_with("xread") || waiting::has_block(&words));
         match spec.how {
-            Use::Read | Use::Write if !waits => Step::Run(RedisCommand { database: self.client.database, words }),
+            Use::Read | Use::Write if !waits => {
+                Step::Run(RedisCommand { database: self.connection.client.database, words })
+            }
             _ => Step::Do(spec, words),
         }
     }
@@ -190,68 +226,37 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
         }
         let commands = std::mem::take(run);
         let specs: Vec<Option<&'static CommandSpec>> = commands.iter().map(RedisCommand::spec).collect();
-        let published = self.published(&commands);
+        let published = self.connection.published(&commands);
         let began = Instant::now();
-        let writes = commands.iter().any(RedisCommand::writes);
-        let done = match self.client.session.clone() {
-            Some(session) => self.door.gatherer.submit(&session, self.client.levels, commands).await,
-            None => Err(crate::gather::no_session()),
-        };
+        let mut replies = self.connection.submit(commands).await;
+        published.add_to(&mut replies);
         let took = began.elapsed();
-        match done {
-            Ok(replies) => {
-                for (at, (spec, mut reply)) in specs.into_iter().zip(replies).enumerate() {
-                    self.door.metrics.count(spec, matches!(reply, RedisReply::Error(_)), took);
-                    if let (Some(here), RedisReply::Integer(count)) = (published.get(&at), &mut reply) {
-                        *count += i64::try_from(*here).unwrap_or(0);
-                    }
-                    self.answer(&reply);
-                    if self.out.len() > OUT_BYTES_MAX {
-                        self.write_out().await?;
-                    }
-                }
-            }
-            Err(refusal) => {
-                let reply = of_refusal(&refusal, writes);
-                for spec in specs {
-                    self.door.metrics.count(spec, true, took);
-                    self.answer(&reply);
-                }
+        for (spec, reply) in specs.into_iter().zip(replies) {
+            self.connection.door.metrics.count(spec, matches!(reply, RedisReply::Error(_)), took);
+            self.answer(&reply);
+            if self.out.len() > OUT_BYTES_MAX {
+                self.write_out().await?;
             }
         }
         Ok(())
     }
 
-    /// How many subscribers here get what these commands publish, by the command's place.
-    fn published(&self, commands: &[RedisCommand]) -> std::collections::BTreeMap<usize, usize> {
-        let Some(session) = &self.client.session else { return Default::default() };
-        let mut all = std::collections::BTreeMap::new();
-        for (at, command) in commands.iter().enumerate() {
-            let name = command.spec().map(|spec| spec.name);
-            if let (Some(channel), Some(name @ ("publish" | "spublish"))) = (command.words.get(1), name) {
-                all.insert(at, self.door.hubs.receivers(&session.keyspace, channel, name == "spublish"));
-            }
-        }
-        all
-    }
-
     /// Appends a reply, unless the client wants none.
-    pub fn answer(&mut self, reply: &RedisReply) {
-        if self.client.is_silent() {
-            return;
+    fn answer(&mut self, reply: &RedisReply) {
+        if !self.connection.client.is_silent() {
+            reply::write(&mut self.out, self.connection.protocol(), reply);
         }
-        reply::write(&mut self.out, self.client.protocol, reply);
     }
 
     /// Appends what the client did not ask for.
-    pub fn push(&mut self, push: &Push) {
-        reply::push(&mut self.out, self.client.protocol, &push.items());
+    fn push(&mut self, items: &[RedisReply]) {
+        reply::push(&mut self.out, self.connection.protocol(), items);
     }
 
-    /// Appends a reply that is a push, as confirmations of subscriptions are.
-    pub fn push_items(&mut self, items: &[RedisReply]) {
-        if !self.client.is_silent() {
-            reply::push(&mut self.out, self.client.protocol, items);
+    /// Appends a reply in the form of a push, as confirmations of subscriptions are.
+    fn push_reply(&mut self, items: &[RedisReply]) {
+        if !self.connection.client.is_silent() {
+            self.push(items);
         }
     }
 
@@ -268,33 +273,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
     }
 
     async fn leave(&mut self) {
-        self.client.leave(&self.door);
+        self.connection.client.leave(&self.connection.door);
         let _ = self.stream.shutdown().await;
-    }
-
-    /// Has one command carried out that the door asks for, in the connection's database.
-    pub async fn attempt_one(&self, words: Words) -> RedisReply {
-        let missing = || RedisReply::Error("ERR a reply is missing; report it".into());
-        self.attempt_in(vec![(self.client.database, words)]).await.into_iter().next().unwrap_or_else(missing)
-    }
-
-    /// Has commands carried out that the door asks for. A refusal is a reply to each.
-    pub async fn attempt_in(&self, commands: Vec<(u8, Words)>) -> Vec<RedisReply> {
-        let count = commands.len();
-        let commands: Vec<RedisCommand> =
-            commands.into_iter().map(|(database, words)| RedisCommand { database, words }).collect();
-        let done = match self.session() {
-            Some(session) => self.door.gatherer.submit(&session, self.client.levels, commands).await,
-            None => Err(crate::gather::no_session()),
-        };
-        done.unwrap_or_else(|refusal| vec![of_refusal(&refusal, true); count])
-    }
-
-    pub fn session(&self) -> Option<Rc<Session>> {
-        self.client.session.clone()
-    }
-
-    pub fn protocol(&self) -> Protocol {
-        self.client.protocol
     }
 }

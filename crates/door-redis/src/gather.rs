@@ -6,35 +6,53 @@
 //!                        writes ─┘     what comes meanwhile goes with the next
 //! ```
 //! Always: a call has commands of one caller, keyspace and level, reads and writes apart; what one connection submits stays together and in
-//! its order; where a call is refused for the rights of its caller, each connection's commands are asked for alone.
-//! Held by: `commands_of_many_connections_go_in_few_calls`, `a_refusal_is_of_one_connection`.
+//! its order; what is wrong with one command, or not allowed, is that command's error alone; a keyspace that does not answer delays nobody
+//! else's commands.
+//! Held by: `commands_of_many_connections_go_in_few_calls`, `a_refusal_is_of_one_command`, `a_keyspace_that_does_not_answer_delays_no_other`,
+//! `what_a_call_did_not_reach_goes_with_the_next`.
 //! Not here: the order of a connection's own commands (it waits for one submission before the next).
 
 use crate::database::{Database, Levels, Session};
+use crate::error::{error, of_refusal};
 use crate::limits::{CALLS_UNDER_WAY, CALL_BYTES, CALL_COMMANDS};
 use base_types::redis::{RedisAnswer, RedisAsk, RedisCall, RedisCommand, RedisReply};
 use base_types::{ErrorCode, ErrorKind, Refusal};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::{oneshot, Notify};
-
-/// What a submission comes to: a reply for each command, or a refusal of all.
-pub type Gathered = Result<Vec<RedisReply>, Refusal>;
 
 struct Submission {
     session: Rc<Session>,
     levels: Levels,
     commands: Vec<RedisCommand>,
     bytes: usize,
-    answer: oneshot::Sender<Gathered>,
+    answer: oneshot::Sender<Vec<RedisReply>>,
 }
+
+/// Whose commands may go together.
+type Group = (Rc<Session>, Levels);
 
 #[derive(Default)]
 struct Queue {
     waiting: RefCell<VecDeque<Submission>>,
-    under_way: Cell<usize>,
+    /// The groups of the calls that are under way.
+    under_way: RefCell<Vec<Group>>,
+}
+
+impl Queue {
+    fn has_room(&self, session: &Session, levels: Levels) -> bool {
+        let same = |group: &&Group| group.1 == levels && *group.0 == *session;
+        self.under_way.borrow().iter().filter(same).count() < CALLS_UNDER_WAY
+    }
+
+    fn ended(&self, session: &Session, levels: Levels) {
+        let mut under_way = self.under_way.borrow_mut();
+        if let Some(at) = under_way.iter().position(|group| group.1 == levels && *group.0 == *session) {
+            under_way.swap_remove(at);
+        }
+    }
 }
 
 /// The gatherer of a thread.
@@ -43,7 +61,6 @@ pub struct Gatherer {
     reads: Queue,
     writes: Queue,
     wake: Notify,
-    calls: Cell<u64>,
 }
 
 /// About what a command takes in a call.
@@ -55,24 +72,19 @@ impl Gatherer {
     /// Of a thread; [`Gatherer::run`] must run on it.
     pub fn new(database: Arc<dyn Database>) -> Rc<Gatherer> {
         let (reads, writes) = (Queue::default(), Queue::default());
-        Rc::new(Gatherer { database, reads, writes, wake: Notify::new(), calls: Cell::new(0) })
+        Rc::new(Gatherer { database, reads, writes, wake: Notify::new() })
     }
 
-    /// How many calls were made.
-    pub fn calls(&self) -> u64 {
-        self.calls.get()
-    }
-
-    /// Has commands carried out, in their order. They are bounded by who submits them.
-    pub async fn submit(&self, session: &Rc<Session>, levels: Levels, commands: Vec<RedisCommand>) -> Gathered {
+    /// Has commands carried out, in their order; a reply for each. They are bounded by the connection that submits them.
+    pub async fn submit(&self, session: &Rc<Session>, levels: Levels, commands: Vec<RedisCommand>) -> Vec<RedisReply> {
         let (answer, answered) = oneshot::channel();
-        let queue = if commands.iter().any(RedisCommand::writes) { &self.writes } else { &self.reads };
+        let (count, writes) = (commands.len(), commands.iter().any(RedisCommand::writes));
         let bytes = commands.iter().map(bytes_of).sum();
         let submission = Submission { session: session.clone(), levels, commands, bytes, answer };
-        queue.waiting.borrow_mut().push_back(submission);
+        self.queue(writes).waiting.borrow_mut().push_back(submission);
         self.wake.notify_one();
         let gone = || Refusal::new(ErrorCode::ShuttingDown, "the door is closing; connect to another node");
-        answered.await.unwrap_or_else(|_| Err(gone()))
+        answered.await.unwrap_or_else(|_| vec![of_refusal(&gone(), writes); count])
     }
 
     /// Sends what was submitted, until the thread ends.
@@ -97,17 +109,15 @@ impl Gatherer {
         }
     }
 
-    /// What goes next, if there is room for one more call.
+    /// What goes next: the first whose group has room for one more call, and all of its group that fit.
     fn next(&self, writes: bool) -> Option<Vec<Submission>> {
         let queue = self.queue(writes);
-        if queue.under_way.get() >= CALLS_UNDER_WAY {
-            return None;
-        }
         let mut waiting = queue.waiting.borrow_mut();
-        let first = waiting.pop_front()?;
+        let at = waiting.iter().position(|one| queue.has_room(&one.session, one.levels))?;
+        let first = waiting.remove(at)?;
         let (mut commands, mut bytes) = (first.commands.len(), first.bytes);
         let mut group = vec![first];
-        let mut others = VecDeque::new();
+        let mut others = VecDeque::with_capacity(waiting.len());
         while let Some(other) = waiting.pop_front() {
             let fits = commands + other.commands.len() <= CALL_COMMANDS && bytes + other.bytes <= CALL_BYTES;
             if fits && other.levels == group[0].levels && other.session == group[0].session {
@@ -119,58 +129,77 @@ impl Gatherer {
             }
         }
         *waiting = others;
-        queue.under_way.set(queue.under_way.get() + 1);
+        queue.under_way.borrow_mut().push((group[0].session.clone(), group[0].levels));
         Some(group)
     }
 
-    async fn send(self: Rc<Self>, group: Vec<Submission>, writes: bool) {
-        self.carry(group).await;
-        let queue = self.queue(writes);
-        queue.under_way.set(queue.under_way.get() - 1);
+    async fn send(self: Rc<Self>, mut group: Vec<Submission>, writes: bool) {
+        let (session, levels) = (group[0].session.clone(), group[0].levels);
+        let counts: Vec<usize> = group.iter().map(|submission| submission.commands.len()).collect();
+        let commands = group.iter_mut().flat_map(|submission| std::mem::take(&mut submission.commands)).collect();
+        let mut replies = self.carry(&session, levels, commands).await.into_iter();
+        for (submission, count) in group.into_iter().zip(counts) {
+            // A connection that has ended meanwhile wants no answer.
+            let _ = submission.answer.send(replies.by_ref().take(count).collect());
+        }
+        self.queue(writes).ended(&session, levels);
         self.wake.notify_one();
     }
 
-    async fn carry(&self, mut group: Vec<Submission>) {
-        let (session, levels) = (group[0].session.clone(), group[0].levels);
-        let counts: Vec<usize> = group.iter().map(|submission| submission.commands.len()).collect();
-        let alone = group.len() == 1;
-        // Kept where each may have to be asked for alone.
-        let all: Vec<RedisCommand> = if alone {
-            std::mem::take(&mut group[0].commands)
-        } else {
-            group.iter().flat_map(|submission| submission.commands.iter().cloned()).collect()
-        };
-        match self.ask(&session, levels, all).await {
-            Ok(replies) => {
-                let mut replies = replies.into_iter();
-                for (submission, count) in group.into_iter().zip(counts) {
-                    let _ = submission.answer.send(Ok(replies.by_ref().take(count).collect()));
+    /// A reply for each command. What a call did not reach goes with the next. Where a call is not allowed, nothing of it was done: it is
+    /// sent in halves, until those that are not allowed stand alone.
+    async fn carry(&self, session: &Session, levels: Levels, mut commands: Vec<RedisCommand>) -> Vec<RedisReply> {
+        let all = commands.len();
+        let mut replies = Vec::with_capacity(all);
+        // The next part is the last.
+        let mut parts = vec![0..all];
+        while let Some(part) = parts.pop() {
+            let asked = if all == 1 { std::mem::take(&mut commands) } else { commands[part.clone()].to_vec() };
+            let writes = asked.iter().any(RedisCommand::writes);
+            match self.ask(session, levels, asked).await {
+                Ok(more) => {
+                    let reached = part.start + more.len();
+                    if reached < part.end {
+                        parts.push(reached..part.end);
+                    }
+                    replies.extend(more);
                 }
-            }
-            Err(refusal) if !alone && refusal.kind() == ErrorKind::Forbidden => {
-                for submission in group {
-                    let answer = self.ask(&session, levels, submission.commands).await;
-                    let _ = submission.answer.send(answer);
+                Err(refusal) if refusal.kind() == ErrorKind::Forbidden && part.len() > 1 => {
+                    let middle = part.start + part.len() / 2;
+                    parts.extend([middle..part.end, part.start..middle]);
                 }
-            }
-            Err(refusal) => {
-                for submission in group {
-                    let _ = submission.answer.send(Err(refusal.clone()));
+                Err(refusal) if refusal.kind() == ErrorKind::Forbidden => replies.push(of_refusal(&refusal, writes)),
+                Err(refusal) => {
+                    replies.extend(part.map(|_| of_refusal(&refusal, writes)));
+                    // The same would be said of the others, each after its deadline.
+                    replies.resize_with(all, not_reached);
+                    break;
                 }
             }
         }
+        replies
     }
 
-    async fn ask(&self, session: &Session, levels: Levels, commands: Vec<RedisCommand>) -> Gathered {
-        self.calls.set(self.calls.get() + 1);
+    /// The replies of the commands that were carried out: the first ones, at least one.
+    async fn ask(
+        &self,
+        session: &Session,
+        levels: Levels,
+        commands: Vec<RedisCommand>,
+    ) -> Result<Vec<RedisReply>, Refusal> {
         let count = commands.len();
         let ask = RedisAsk::Commands { commands };
         let call = RedisCall { unix_ms: self.database.unix_ms(), seed: self.database.random(), ask };
         match self.database.call(session, call, levels).await? {
-            RedisAnswer::Replies { replies } if replies.len() == count => Ok(replies),
+            RedisAnswer::Replies { replies } if (1..=count).contains(&replies.len()) => Ok(replies),
             _ => Err(Refusal::new(ErrorCode::Internal, "commands were answered by something else; report it")),
         }
     }
+}
+
+/// What is said of a command that was not sent, because one before it failed.
+fn not_reached() -> RedisReply {
+    error("TRYAGAIN the command was not carried out: one before it was refused by the database's cluster")
 }
 
 /// The refusal where there is no session.

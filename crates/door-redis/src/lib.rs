@@ -23,7 +23,7 @@ mod request;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use conversation::serve;
+pub use conversation::{serve, Settles};
 pub use database::{About, Database, Levels, Server, Session};
 pub use door::Door;
 pub use metrics::Metrics;

@@ -16,8 +16,10 @@ pub const WORD_BYTES_MAX: usize = VALUE_BYTES_MAX + (64 << 10);
 pub const COMMAND_BYTES_MAX: usize = base_types::COMMAND_BYTES_MAX - (4 << 10);
 /// Bytes of a line: an inline command, or a count.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
-/// Bytes that one read of a socket takes at most.
-pub const READ_BYTES: usize = 16 << 10;
+/// Room for one read of a socket, where a long command is on its way.
+pub const READ_BYTES: usize = 64 << 10;
+/// Else, so that idle connections take little.
+pub const READ_BYTES_IDLE: usize = 4 << 10;
 /// Commands of a connection that are answered together; the next wait in the socket.
 pub const PIPELINE_MAX: usize = 1_024;
 /// Bytes of commands of a connection that are answered together, about.
@@ -38,5 +40,5 @@ pub const MESSAGES_WAITING_MAX: usize = 4_096;
 pub const CALL_COMMANDS: usize = 1_024;
 /// Bytes of the commands of such a call, about.
 pub const CALL_BYTES: usize = 1 << 20;
-/// Calls of one kind that a thread of the door has under way; what comes meanwhile goes with the next.
+/// Calls of one kind, caller, keyspace and level that a thread of the door has under way; what comes meanwhile goes with the next.
 pub const CALLS_UNDER_WAY: usize = 2;

@@ -49,6 +49,11 @@ impl Parser {
         &mut self.bytes
     }
 
+    /// Before a read: little for a connection that may be idle, more where a long command is on its way.
+    pub fn make_room(&mut self) {
+        self.bytes.reserve(if self.held() > READ_BYTES_IDLE { READ_BYTES } else { READ_BYTES_IDLE });
+    }
+
     /// Whether the bounds are those before authentication.
     pub fn set_strict(&mut self, strict: bool) {
         self.strict = strict;

@@ -32,6 +32,10 @@ pub struct Memory {
     pub password: Option<&'static str>,
     /// A key that nobody may name.
     pub forbidden: Mutex<Option<&'static [u8]>>,
+    /// A call that names this key is refused for now.
+    pub failing: Mutex<Option<&'static [u8]>>,
+    /// A keyspace that never answers.
+    pub silent: Mutex<Option<&'static str>>,
 }
 
 impl Default for Memory {
@@ -44,6 +48,8 @@ impl Default for Memory {
             calls: AtomicUsize::new(0),
             password: None,
             forbidden: Mutex::new(None),
+            failing: Mutex::new(None),
+            silent: Mutex::new(None),
         }
     }
 }
@@ -75,19 +81,29 @@ impl Memory {
     }
 
     fn allowed(&self, call: &RedisCall) -> Result<(), Refusal> {
-        let Some(key) = self.forbidden.lock().ok().and_then(|forbidden| *forbidden) else { return Ok(()) };
-        let named = call.commands().iter().flat_map(|command| &command.words).any(|word| &word[..] == key);
-        match named {
-            true => Err(Refusal::new(ErrorCode::PermissionDenied, "not this key")),
-            false => Ok(()),
+        let names = |key: &Mutex<Option<&'static [u8]>>| {
+            let key = key.lock().ok().and_then(|key| *key);
+            key.is_some_and(|key| {
+                call.commands().iter().flat_map(|command| &command.words).any(|word| &word[..] == key)
+            })
+        };
+        if names(&self.forbidden) {
+            return Err(Refusal::new(ErrorCode::PermissionDenied, "not this key"));
         }
+        if names(&self.failing) {
+            return Err(Refusal::new(ErrorCode::ShuttingDown, "not now"));
+        }
+        Ok(())
     }
 }
 
 #[async_trait::async_trait]
 impl Database for Memory {
-    async fn call(&self, _: &Session, call: RedisCall, _: Levels) -> Result<RedisAnswer, Refusal> {
+    async fn call(&self, session: &Session, call: RedisCall, _: Levels) -> Result<RedisAnswer, Refusal> {
         self.calls.fetch_add(1, Ordering::Relaxed);
+        if self.silent.lock().is_ok_and(|silent| *silent == Some(session.keyspace.as_str())) {
+            return std::future::pending().await;
+        }
         self.allowed(&call)?;
         // Between threads there would be a turn or two.
         tokio::task::yield_now().await;

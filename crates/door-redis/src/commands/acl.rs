@@ -1,11 +1,10 @@
 //! ACL: who one is. Users, roles and what they may are Hive's (`hive user`, `hive role`), not Redis'.
 
 use super::{bulk, text, upper};
-use crate::conversation::Conversation;
+use crate::conversation::Connection;
 use crate::error::{error, unknown_subcommand};
 use crate::request::Words;
 use base_types::redis::{Group, RedisReply, Use, COMMANDS};
-use tokio::io::{AsyncRead, AsyncWrite};
 
 /// The categories of commands, by Redis' names.
 const CATEGORIES: &[&str] = &[
@@ -30,32 +29,29 @@ const CATEGORIES: &[&str] = &[
     "scripting",
 ];
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
-    pub(super) fn on_acl(&self, words: &Words) -> RedisReply {
-        match (upper(words, 1).as_str(), words.get(2)) {
-            ("WHOAMI", None) => text(self.client.entry.shown.user.borrow().clone()),
-            ("CAT", None) => RedisReply::Array(CATEGORIES.iter().map(|name| bulk(*name)).collect()),
-            ("CAT", Some(name)) => {
-                let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-                if !CATEGORIES.contains(&name.as_str()) {
-                    return error(format!("ERR Unknown category '{name}'"));
-                }
-                let within = COMMANDS.iter().filter(|spec| match name.as_str() {
-                    "read" => spec.how == Use::Read,
-                    "write" => spec.how == Use::Write,
-                    "fast" => spec.fast,
-                    "slow" => !spec.fast,
-                    "blocking" => spec.blocking,
-                    other => category(spec.group) == other,
-                });
-                RedisReply::Array(within.map(|spec| bulk(spec.name)).collect())
+pub(super) fn on_acl(of: &Connection, words: &Words) -> RedisReply {
+    match (upper(words, 1).as_str(), words.get(2)) {
+        ("WHOAMI", None) => text(of.client.entry.shown.user.borrow().clone()),
+        ("CAT", None) => RedisReply::Array(CATEGORIES.iter().map(|name| bulk(*name)).collect()),
+        ("CAT", Some(name)) => {
+            let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+            if !CATEGORIES.contains(&name.as_str()) {
+                return error(format!("ERR Unknown category '{name}'"));
             }
-            (
-                "SETUSER" | "DELUSER" | "LOAD" | "SAVE" | "LIST" | "USERS" | "GETUSER" | "GENPASS" | "LOG" | "DRYRUN",
-                _,
-            ) => error("ERR users and what they may do are Hive's, for all doors: see `hive user` and `hive role`"),
-            _ => unknown_subcommand("ACL", words.get(1).map_or(&[], |word| &word[..])),
+            let within = COMMANDS.iter().filter(|spec| match name.as_str() {
+                "read" => spec.how == Use::Read,
+                "write" => spec.how == Use::Write,
+                "fast" => spec.fast,
+                "slow" => !spec.fast,
+                "blocking" => spec.blocking,
+                other => category(spec.group) == other,
+            });
+            RedisReply::Array(within.map(|spec| bulk(spec.name)).collect())
         }
+        ("SETUSER" | "DELUSER" | "LOAD" | "SAVE" | "LIST" | "USERS" | "GETUSER" | "GENPASS" | "LOG" | "DRYRUN", _) => {
+            error("ERR users and what they may do are Hive's, for all doors: see `hive user` and `hive role`")
+        }
+        _ => unknown_subcommand("ACL", words.get(1).map_or(&[], |word| &word[..])),
     }
 }
 

@@ -3,13 +3,12 @@
 //! By design: any node answers for any key, so nobody is redirected. All slots are those of the node that leads the keyspace's cluster.
 
 use super::{text, upper};
-use crate::conversation::Conversation;
+use crate::conversation::Connection;
 use crate::database::Server;
 use crate::error::{error, of_refusal, unknown_subcommand};
 use crate::request::Words;
 use base_types::redis::RedisReply;
 use base_types::ReadConsistency;
-use tokio::io::{AsyncRead, AsyncWrite};
 
 /// How many slots Redis has.
 const SLOTS: u16 = 16_384;
@@ -36,41 +35,39 @@ fn name(server: &Server) -> String {
     format!("{:040x}", server.node)
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
-    /// READONLY: reads of this connection may be a little old, and any member answers them.
-    pub(super) fn on_routing(&mut self, name: &str) -> RedisReply {
-        match name {
-            "readonly" => self.client.levels.read = ReadConsistency::Eventual,
-            "readwrite" => self.client.levels.read = ReadConsistency::Strong,
-            _ => {}
-        }
-        RedisReply::Ok
+/// READONLY: reads of this connection may be a little old, and any member answers them.
+pub(super) fn on_routing(of: &mut Connection, name: &str) -> RedisReply {
+    match name {
+        "readonly" => of.client.levels.read = ReadConsistency::Eventual,
+        "readwrite" => of.client.levels.read = ReadConsistency::Strong,
+        _ => {}
     }
+    RedisReply::Ok
+}
 
-    pub(super) async fn on_cluster(&self, words: &Words) -> RedisReply {
-        match (upper(words, 1).as_str(), words.get(2)) {
-            ("KEYSLOT", Some(key)) => return RedisReply::Integer(i64::from(slot(key))),
-            ("COUNTKEYSINSLOT" | "GETKEYSINSLOT", Some(_)) => {
-                return error("ERR keys are not counted by slots: one cluster has them all");
-            }
-            ("INFO" | "MYID" | "NODES" | "SLOTS" | "SHARDS", None) => {}
-            _ => return unknown_subcommand("CLUSTER", words.get(1).map_or(&[], |word| &word[..])),
+pub(super) async fn on_cluster(of: &Connection, words: &Words) -> RedisReply {
+    match (upper(words, 1).as_str(), words.get(2)) {
+        ("KEYSLOT", Some(key)) => return RedisReply::Integer(i64::from(slot(key))),
+        ("COUNTKEYSINSLOT" | "GETKEYSINSLOT", Some(_)) => {
+            return error("ERR keys are not counted by slots: one cluster has them all");
         }
-        let Some(session) = self.session() else { return error(crate::error::NO_AUTH) };
-        let servers = match self.door.database.servers(&session).await {
-            Ok(servers) => servers,
-            Err(refusal) => return of_refusal(&refusal, false),
-        };
-        // Where nobody leads just now, this node takes what comes.
-        let leads = |server: &&Server| server.leads && server.address.is_some();
-        let leader = servers.iter().find(leads).or_else(|| servers.iter().find(|server| server.own));
-        match upper(words, 1).as_str() {
-            "MYID" => text(servers.iter().find(|server| server.own).map(name).unwrap_or_default()),
-            "INFO" => text(info(servers.len())),
-            "NODES" => text(servers.iter().map(|server| line(server, leader)).collect::<String>()),
-            "SLOTS" => RedisReply::Array(leader.map(slots).into_iter().collect()),
-            _ => RedisReply::Array(leader.map(shard).into_iter().collect()),
-        }
+        ("INFO" | "MYID" | "NODES" | "SLOTS" | "SHARDS", None) => {}
+        _ => return unknown_subcommand("CLUSTER", words.get(1).map_or(&[], |word| &word[..])),
+    }
+    let Some(session) = of.session() else { return error(crate::error::NO_AUTH) };
+    let servers = match of.door.database.servers(&session).await {
+        Ok(servers) => servers,
+        Err(refusal) => return of_refusal(&refusal, false),
+    };
+    // Where nobody leads just now, this node takes what comes.
+    let leads = |server: &&Server| server.leads && server.address.is_some();
+    let leader = servers.iter().find(leads).or_else(|| servers.iter().find(|server| server.own));
+    match upper(words, 1).as_str() {
+        "MYID" => text(servers.iter().find(|server| server.own).map(name).unwrap_or_default()),
+        "INFO" => text(info(servers.len())),
+        "NODES" => text(servers.iter().map(|server| line(server, leader)).collect::<String>()),
+        "SLOTS" => RedisReply::Array(leader.map(slots).into_iter().collect()),
+        _ => RedisReply::Array(leader.map(shard).into_iter().collect()),
     }
 }
 

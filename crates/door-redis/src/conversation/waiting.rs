@@ -101,34 +101,36 @@ fn is_nothing(reply: &RedisReply) -> bool {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
-    /// Carries out a command that may wait.
-    pub(crate) async fn wait(&mut self, spec: &'static CommandSpec, words: Words) -> Result<(), Ended> {
+    /// Carries out a command that may wait; gives its reply.
+    pub(super) async fn wait(&mut self, spec: &'static CommandSpec, words: Words) -> Result<RedisReply, Ended> {
+        let Some(session) = self.connection.session() else { return Err(Ended) };
         let words = self.resolve_ends(spec, words).await;
-        let reply = self.attempt(words.clone()).await;
-        let (Ok((patience, nothing)), true) = (patience(spec, &words), is_nothing(&reply)) else {
-            self.answer(&reply);
-            return Ok(());
-        };
-        let Some(session) = self.session() else { return Err(Ended) };
         let keys = sources(spec, &words);
-        let Some(ticket) = self.door.blocked.enter(&session.keyspace, self.client.database, &keys) else {
-            self.answer(&error("ERR too many clients wait for keys here"));
-            return Ok(());
+        let Some(ticket) =
+            self.connection.door.blocked.enter(&session.keyspace, self.connection.client.database, &keys)
+        else {
+            return Ok(error("ERR too many clients wait for keys here"));
         };
-        let shown = self.client.entry.shown.clone();
+        // Who comes later does not overtake those that wait.
+        let first = !takes(spec) || keys.iter().all(|key| ticket.is_first(key));
+        if first || patience(spec, &words).is_err() {
+            let reply = self.connection.submit_one(words.clone()).await;
+            if !is_nothing(&reply) {
+                return Ok(reply);
+            }
+        }
+        let Ok((patience, nothing)) = patience(spec, &words) else { return Ok(RedisReply::NilArray) };
+        let shown = self.connection.client.entry.shown.clone();
         shown.blocked.set(true);
         let until = patience.map(|patience| Instant::now() + patience);
         let waited = self.wait_for(spec, &words, &keys, &ticket, until).await;
         shown.blocked.set(false);
         shown.unblock.set(None);
-        drop(ticket);
-        let reply = match waited? {
+        Ok(match waited? {
             Ok(reply) => reply,
             Err(Unblock::Timeout) => nothing,
             Err(Unblock::Error) => error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
-        };
-        self.answer(&reply);
-        Ok(())
+        })
     }
 
     async fn wait_for(
@@ -143,10 +145,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
             let own: Vec<Bytes> = keys.iter().filter(|key| !takes(spec) || ticket.is_first(key)).cloned().collect();
             let mut seen = self.versions(&own);
             if !own.is_empty() {
-                match self.call(RedisAsk::Versions { keys: seen.clone() }).await {
+                match self.connection.call(RedisAsk::Versions { keys: seen.clone() }).await {
                     Ok(RedisAnswer::Versions { versions }) => {
                         seen.iter_mut().zip(versions).for_each(|(key, version)| key.version = version);
-                        let reply = self.attempt(with_keys(spec, words, &own)).await;
+                        let reply = self.connection.submit_one(with_keys(spec, words, &own)).await;
                         if !is_nothing(&reply) {
                             return Ok(Ok(reply));
                         }
@@ -167,18 +169,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
     }
 
     fn versions(&self, keys: &[Bytes]) -> Vec<KeyVersion> {
-        let database = self.client.database;
+        let database = self.connection.client.database;
         keys.iter().map(|key| KeyVersion { database, key: key.clone(), version: 0 }).collect()
-    }
-
-    async fn attempt(&self, words: Words) -> RedisReply {
-        self.attempt_one(words).await
     }
 
     /// Until one of the keys has another version, or it is this client's turn, or the wait is over.
     async fn until_changed(&mut self, seen: Vec<KeyVersion>, ticket: &Ticket, until: Option<Instant>) -> Woken {
-        let (door, session, levels) = (self.door.clone(), self.session(), self.client.levels);
-        let shown = self.client.entry.shown.clone();
+        let (door, session, levels) =
+            (self.connection.door.clone(), self.connection.session(), self.connection.client.levels);
+        let shown = self.connection.client.entry.shown.clone();
         let change = async move {
             let Some(session) = session.filter(|_| !seen.is_empty()) else { return std::future::pending().await };
             loop {
@@ -201,7 +200,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
         tokio::pin!(change, end);
         loop {
             let room = self.parser.held() < COMMAND_BYTES_MAX;
-            let buffer = self.parser.buffer();
+            self.parser.make_room();
             tokio::select! {
                 biased;
                 () = shown.wake.notified() => match shown.unblock.take() {
@@ -209,7 +208,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
                     None if shown.killed.get() => return Woken::Gone,
                     None => {}
                 },
-                read = self.stream.read_buf(buffer), if room => match read {
+                read = self.stream.read_buf(self.parser.buffer()), if room => match read {
                     Ok(0) | Err(_) => return Woken::Gone,
                     Ok(_) => {}
                 },
@@ -228,7 +227,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
         for at in streams + 1..streams + 1 + count {
             let is_end = words.get(at + count).is_some_and(|id| &id[..] == b"$");
             let (Some(key), true) = (words.get(at).cloned(), is_end) else { continue };
-            let info = self.attempt(vec![Bytes::from_static(b"XINFO"), Bytes::from_static(b"STREAM"), key]).await;
+            let info = self
+                .connection
+                .submit_one(vec![Bytes::from_static(b"XINFO"), Bytes::from_static(b"STREAM"), key])
+                .await;
             if let Some(id) = words.get_mut(at + count) {
                 *id = last_id(&info).unwrap_or(Bytes::from_static(b"0-0"));
             }

@@ -37,6 +37,23 @@ impl Subscriptions {
     pub fn count(&self) -> usize {
         self.channels.len() + self.patterns.len() + self.shard.len()
     }
+
+    /// Those of a kind.
+    pub fn of(&self, kind: Kind) -> &BTreeSet<Bytes> {
+        match kind {
+            Kind::Channel => &self.channels,
+            Kind::Pattern => &self.patterns,
+            Kind::Shard => &self.shard,
+        }
+    }
+
+    fn of_mut(&mut self, kind: Kind) -> &mut BTreeSet<Bytes> {
+        match kind {
+            Kind::Channel => &mut self.channels,
+            Kind::Pattern => &mut self.patterns,
+            Kind::Shard => &mut self.shard,
+        }
+    }
 }
 
 /// Which kind of subscription.
@@ -65,8 +82,8 @@ struct Hub {
     shard: HashMap<Bytes, BTreeSet<u64>>,
     patterns: HashMap<Bytes, BTreeSet<u64>>,
     subscribers: HashMap<u64, Subscriber>,
-    /// Its follower runs, and has passed this message.
-    follower: Option<u64>,
+    /// Its follower runs.
+    followed: bool,
 }
 
 impl Hub {
@@ -134,24 +151,22 @@ impl Hubs {
             let message = format!("ERR a connection has at most {SUBSCRIPTIONS_MAX} subscriptions");
             return Err(Refusal::new(ErrorCode::InvalidRequest, message));
         }
-        let fresh = own.keyspace.as_ref() != Some(&session.keyspace);
+        if own.count() > 0 && own.keyspace.as_ref() != Some(&session.keyspace) {
+            let message = "ERR the connection subscribes in another database's keyspace; unsubscribe there first";
+            return Err(Refusal::new(ErrorCode::InvalidRequest, message));
+        }
         // The first question is the caller's own: whether it may, and where the messages are.
-        let end = if fresh { Some(self.end_of(session).await?) } else { None };
+        let end = if own.count() == 0 { Some(self.end_of(session).await?) } else { None };
         own.keyspace = Some(session.keyspace.clone());
         let (kind, name) = to;
-        let set = match kind {
-            Kind::Channel => &mut own.channels,
-            Kind::Pattern => &mut own.patterns,
-            Kind::Shard => &mut own.shard,
-        };
-        set.insert(name.clone());
+        own.of_mut(kind).insert(name.clone());
         let mut hubs = self.hubs.borrow_mut();
         let hub = hubs.entry(session.keyspace.clone()).or_default();
         hub.table(kind).entry(name).or_default().insert(id);
         hub.subscribers.entry(id).or_insert(Subscriber { sender: way.0, end: way.1 });
-        if hub.follower.is_none() {
-            let after = end.unwrap_or(0);
-            hub.follower = Some(after);
+        // Who subscribes already has a follower.
+        if let (Some(after), false) = (end, hub.followed) {
+            hub.followed = true;
             tokio::task::spawn_local(self.clone().follow(session.keyspace.clone(), after));
         }
         Ok(())
@@ -160,11 +175,7 @@ impl Hubs {
     /// Ends a subscription.
     pub fn unsubscribe(&self, id: u64, from: (Kind, &Bytes), own: &mut Subscriptions) {
         let (kind, name) = from;
-        match kind {
-            Kind::Channel => own.channels.remove(name),
-            Kind::Pattern => own.patterns.remove(name),
-            Kind::Shard => own.shard.remove(name),
-        };
+        own.of_mut(kind).remove(name);
         let mut hubs = self.hubs.borrow_mut();
         let Some(hub) = own.keyspace.as_ref().and_then(|keyspace| hubs.get_mut(keyspace)) else { return };
         let table = hub.table(kind);
@@ -182,11 +193,7 @@ impl Hubs {
     /// Ends all of a connection's subscriptions.
     pub fn leave(&self, id: u64, own: &mut Subscriptions) {
         for kind in [Kind::Channel, Kind::Pattern, Kind::Shard] {
-            let names: Vec<Bytes> = match kind {
-                Kind::Channel => own.channels.iter().cloned().collect(),
-                Kind::Pattern => own.patterns.iter().cloned().collect(),
-                Kind::Shard => own.shard.iter().cloned().collect(),
-            };
+            let names: Vec<Bytes> = own.of(kind).iter().cloned().collect();
             for name in names {
                 self.unsubscribe(id, (kind, &name), own);
             }
@@ -249,7 +256,6 @@ impl Hubs {
                             hub.deliver(message);
                             after = message.number;
                         }
-                        hub.follower = Some(after);
                     }
                     // Messages were removed before they were read here: who subscribes must not believe that there were none.
                     Ok((_, reached, true)) => {

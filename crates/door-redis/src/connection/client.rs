@@ -9,7 +9,7 @@ use crate::limits::*;
 use crate::pubsub::{Push, Subscriptions};
 use crate::reply::Protocol;
 use crate::request::Words;
-use base_types::redis::{CommandSpec, KeyVersion, RedisReply};
+use base_types::redis::{CommandSpec, Group, KeyVersion, RedisReply, Use, DATABASES};
 use std::rc::Rc;
 use tokio::sync::mpsc;
 
@@ -138,19 +138,8 @@ impl Client {
     /// Queues a command of MULTI.
     pub fn queue(&mut self, spec: &'static CommandSpec, words: Words) -> RedisReply {
         let Some(queued) = &mut self.multi else { return RedisReply::Error("ERR EXEC without MULTI".into()) };
-        let refused = [
-            "subscribe",
-            "psubscribe",
-            "ssubscribe",
-            "unsubscribe",
-            "punsubscribe",
-            "sunsubscribe",
-            "monitor",
-            "sync",
-            "psync",
-            "script",
-        ];
-        if refused.contains(&spec.name) && spec.name != "script" {
+        // Their confirmations are no replies, and what follows them in RESP2 is no transaction's.
+        if spec.group == Group::PubSub && spec.how == Use::Door && spec.name != "pubsub" {
             queued.failed = true;
             return RedisReply::Error(format!("ERR {} is not allowed in transactions", spec.name));
         }
@@ -161,16 +150,12 @@ impl Client {
                 "ERR a transaction has at most {QUEUED_MAX} commands of {QUEUED_BYTES_MAX} bytes together"
             ));
         }
-        queued.commands.push((spec, queued.database, words));
-        if let (Some((spec, _, words)), true) = (queued.commands.last(), spec.name == "select") {
+        if spec.name == "select" {
             let number =
                 words.get(1).and_then(|word| std::str::from_utf8(word).ok()).and_then(|word| word.parse().ok());
-            if let (Some(number), "select") =
-                (number.filter(|number| *number < base_types::redis::DATABASES), spec.name)
-            {
-                queued.database = number;
-            }
+            queued.database = number.filter(|number| *number < DATABASES).unwrap_or(queued.database);
         }
+        queued.commands.push((spec, queued.database, words));
         self.entry.shown.queued.set(Some(queued.commands.len()));
         RedisReply::Status("QUEUED".into())
     }
