@@ -17,7 +17,7 @@ mod server;
 mod subscribe;
 mod table;
 
-use crate::conversation::Connection;
+use crate::connection::Connection;
 use crate::error::error;
 use crate::request::Words;
 use base_types::redis::{CommandSpec, RedisReply};

@@ -1,9 +1,12 @@
 //! A connection without its bytes: its client, and the way to the database.
 //!
 //! By design: what the door asks for by itself goes the same way as the client's own commands, as the same caller.
-//! Not here: bytes, and what waits for them (`conversation.rs`, `waiting.rs`).
+//! Not here: bytes, and what waits for them (`conversation/`).
 
-use super::Client;
+mod client;
+
+pub use client::{Client, Silence};
+
 use crate::database::Session;
 use crate::door::Door;
 use crate::error::{error, of_refusal};

@@ -10,15 +10,11 @@
 //! Not here: what is known of the client and how the database is reached (`connection.rs`), what commands of the door do (`commands/`),
 //! MULTI (`transaction.rs`), waiting (`waiting.rs`).
 
-mod client;
-mod connection;
 mod transaction;
 mod waiting;
 
-pub use client::{Client, Silence};
-pub(crate) use connection::Connection;
-
 use crate::commands::{self, Said};
+use crate::connection::{Client, Connection};
 use crate::door::Door;
 use crate::error::{unknown_command, wrong_count, NO_AUTH};
 use crate::gather::bytes_of;

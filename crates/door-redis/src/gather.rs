@@ -152,7 +152,7 @@ impl Gatherer {
         let all = commands.len();
         let mut replies = Vec::with_capacity(all);
         // The next part is the last.
-        let mut parts = vec![0..all];
+        let mut parts: Vec<_> = std::iter::once(0..all).collect();
         while let Some(part) = parts.pop() {
             let asked = if all == 1 { std::mem::take(&mut commands) } else { commands[part.clone()].to_vec() };
             let writes = asked.iter().any(RedisCommand::writes);

@@ -10,6 +10,7 @@
 pub mod blocked;
 pub mod clients;
 mod commands;
+mod connection;
 mod conversation;
 pub mod database;
 mod door;

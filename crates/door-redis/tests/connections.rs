@@ -1,7 +1,7 @@
 //! Connections of the door over a database in memory, byte by byte as clients send and read them.
 
 use door_redis::testing::Memory;
-use door_redis::{serve, Door, Metrics};
+use door_redis::{serve, Door, Metrics, Settles};
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,6 +18,13 @@ struct Bed {
 
 struct Client(DuplexStream);
 
+/// Nobody counts unfinished bytes here.
+struct Uncounted;
+
+impl Settles for Uncounted {
+    fn settled(&self) {}
+}
+
 /// A test on one thread, with its door.
 async fn with_door<F: Future<Output = ()>>(memory: Memory, test: impl FnOnce(Rc<Bed>) -> F) {
     LocalSet::new()
@@ -33,7 +40,7 @@ impl Bed {
     fn connect(&self) -> Client {
         let (ours, theirs) = tokio::io::duplex(1 << 16);
         let address = "127.0.0.1:5".to_owned();
-        tokio::task::spawn_local(serve(self.door.clone(), theirs, address, None, self.stop.subscribe()));
+        tokio::task::spawn_local(serve(self.door.clone(), theirs, address, None, &Uncounted, self.stop.subscribe()));
         Client(ours)
     }
 }
@@ -63,6 +70,19 @@ impl Client {
         let mut byte = [0];
         let read = tokio::time::timeout(Duration::from_millis(50), self.0.read(&mut byte)).await;
         assert!(read.is_err(), "got {:?}", byte[0] as char);
+    }
+
+    /// Until no other connection is left.
+    async fn until_alone(&mut self) {
+        for _ in 0..1_000 {
+            self.send("CLIENT LIST").await;
+            let mut text = [0; 4_096];
+            let count = self.0.read(&mut text).await.unwrap();
+            if String::from_utf8_lossy(&text[..count]).matches("id=").count() == 1 {
+                return;
+            }
+        }
+        panic!("the other connections are still there");
     }
 
     async fn expect_end(&mut self) {
@@ -248,10 +268,10 @@ async fn a_blocked_client_that_leaves_takes_nothing() {
         let mut one = bed.connect();
         one.send("BLPOP l 0").await;
         one.expect_nothing().await;
-        drop(one);
         let mut other = bed.connect();
+        drop(one);
+        other.until_alone().await;
         other.ask("RPUSH l x", ":1 ").await;
-        tokio::time::sleep(Duration::from_millis(20)).await;
         other.ask("LLEN l", ":1 ").await;
     })
     .await;
@@ -380,9 +400,59 @@ async fn subscribers_get_what_others_publish() {
         other.ask("PUBSUB NUMSUB news none\r\nPUBSUB NUMPAT", "*4 $4 news :1 $4 none :0 :1 ").await;
         two.ask("UNSUBSCRIBE", "*3 $11 unsubscribe $4 news :0 ").await;
         two.ask("GET a", "$1 1 ").await;
-        drop(three);
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        drop((two, three));
+        other.until_alone().await;
         other.ask("PUBLISH news gone", ":0 ").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_long_command_in_a_pipeline_hinders_none_of_it() {
+    with_door(Memory::default(), |bed| async move {
+        let mut client = bed.connect();
+        let word = "v".repeat(1_000_000);
+        let many: Vec<String> =
+            (0..5).map(|n| format!("*3\r\n$3\r\nSET\r\n$2\r\nk{n}\r\n$1000000\r\n{word}")).collect();
+        let four = format!("*7\r\n$4\r\nMSET{}", format!("\r\n$1\r\nx\r\n$1000000\r\n{word}").repeat(3));
+        let send = async {
+            let (reader, mut writer) = tokio::io::split(&mut client.0);
+            writer
+                .write_all(format!("{}\r\n{four}\r\n*2\r\n$3\r\nGET\r\n$1\r\nq\r\n", many.join("\r\n")).as_bytes())
+                .await
+                .unwrap();
+            drop(reader);
+        };
+        send.await;
+        client.expect(&format!("{}+OK $-1 ", "+OK ".repeat(5))).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_comes_later_does_not_overtake() {
+    with_door(Memory::default(), |bed| async move {
+        let (mut first, mut second, mut other) = (bed.connect(), bed.connect(), bed.connect());
+        first.send("BLPOP l 0").await;
+        first.expect_nothing().await;
+        // In one write: the push, and somebody else's wait right after it.
+        other.send("RPUSH l x").await;
+        second.send("BLPOP l 0").await;
+        first.expect("*2 $1 l $1 x ").await;
+        other.expect(":1 ").await;
+        other.ask("RPUSH l y", ":1 ").await;
+        second.expect("*2 $1 l $1 y ").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_transaction_counts_receivers_too() {
+    with_door(Memory::default(), |bed| async move {
+        let (mut two, mut other) = (bed.connect(), bed.connect());
+        two.ask("SUBSCRIBE news", "*3 $9 subscribe $4 news :1 ").await;
+        other.ask("MULTI\r\nPUBLISH news a\r\nPUBLISH none b\r\nEXEC", "+OK +QUEUED +QUEUED *2 :1 :0 ").await;
+        two.expect("*3 $7 message $4 news $1 a ").await;
     })
     .await;
 }

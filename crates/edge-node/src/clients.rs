@@ -25,6 +25,7 @@ mod proxy;
 mod reserve;
 pub mod shares;
 mod stream;
+mod thread;
 
 pub use bytes::{Bytes, HeldBytes};
 pub use connections::{Connection, Connections};
@@ -32,6 +33,7 @@ pub use entrance::{DoorStream, Entrance, Guest};
 pub use pace::BodyLimit;
 pub use reserve::{Place, Reserve, PATIENCE as OPERATORS_PATIENCE};
 pub use stream::{ClientStream, Head};
+pub use thread::DoorThread;
 
 use std::sync::Arc;
 

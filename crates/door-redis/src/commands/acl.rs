@@ -1,7 +1,7 @@
 //! ACL: who one is. Users, roles and what they may are Hive's (`hive user`, `hive role`), not Redis'.
 
 use super::{bulk, text, upper};
-use crate::conversation::Connection;
+use crate::connection::Connection;
 use crate::error::{error, unknown_subcommand};
 use crate::request::Words;
 use base_types::redis::{Group, RedisReply, Use, COMMANDS};

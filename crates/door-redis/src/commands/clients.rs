@@ -3,7 +3,7 @@
 use super::connection::set_name;
 use super::{bulk, number, text, upper};
 use crate::clients::Unblock;
-use crate::conversation::{Connection, Silence};
+use crate::connection::{Connection, Silence};
 use crate::error::{error, unknown_subcommand, wrong_count};
 use crate::request::Words;
 use base_types::redis::RedisReply;

@@ -3,7 +3,7 @@
 //! By design: any node answers for any key, so nobody is redirected. All slots are those of the node that leads the keyspace's cluster.
 
 use super::{text, upper};
-use crate::conversation::Connection;
+use crate::connection::Connection;
 use crate::database::Server;
 use crate::error::{error, of_refusal, unknown_subcommand};
 use crate::request::Words;

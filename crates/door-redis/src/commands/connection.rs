@@ -1,7 +1,7 @@
 //! AUTH, HELLO, SELECT: who a client is, and how it speaks.
 
 use super::{bulk, number, text, upper};
-use crate::conversation::Connection;
+use crate::connection::Connection;
 use crate::error::{error, of_refusal, wrong_count, WRONG_PASS};
 use crate::reply::Protocol;
 use crate::request::Words;

@@ -1,7 +1,7 @@
 //! HIVE: what Redis has no command for. `HIVE CONSISTENCY [read [write]]` for the connection, `HIVE CONSISTENCY level COMMAND …` for one.
 
 use super::{text, upper};
-use crate::conversation::Connection;
+use crate::connection::Connection;
 use crate::database::Levels;
 use crate::error::{error, unknown_subcommand};
 use crate::request::Words;

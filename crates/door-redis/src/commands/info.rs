@@ -1,7 +1,7 @@
 //! INFO: in Redis' form, with what is true of a node.
 
 use super::text;
-use crate::conversation::Connection;
+use crate::connection::Connection;
 use crate::request::Words;
 use base_types::redis::{RedisCommand, RedisReply, DATABASES};
 use bytes::Bytes;

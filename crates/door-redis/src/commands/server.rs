@@ -1,7 +1,7 @@
 //! TIME, ROLE, WAIT, MEMORY, DEBUG, SLOWLOG, LATENCY: the server as a client of one server sees it.
 
 use super::{bulk, number, text, upper};
-use crate::conversation::Connection;
+use crate::connection::Connection;
 use crate::error::{error, of_refusal, unknown_subcommand};
 use crate::request::Words;
 use base_types::redis::RedisReply;

@@ -2,7 +2,7 @@
 
 use super::{bulk, upper, Said};
 use crate::clients::Shown;
-use crate::conversation::Connection;
+use crate::connection::Connection;
 use crate::error::{error, of_refusal, unknown_subcommand, NO_AUTH};
 use crate::pubsub::{Kind, Subscriptions};
 use crate::request::Words;

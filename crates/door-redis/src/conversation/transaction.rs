@@ -4,8 +4,8 @@
 //! Held by: `a_transaction_is_one_call`, `a_watched_key_that_changes_aborts`.
 //! Not here: commands of the door that were queued among the others: they are answered in their place, and are no part of the call.
 
-use super::Connection;
 use crate::commands;
+use crate::connection::Connection;
 use crate::error::{error, of_refusal};
 use crate::limits::WATCHED_MAX;
 use crate::request::Words;

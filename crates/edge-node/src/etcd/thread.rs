@@ -5,7 +5,7 @@
 
 use super::{compaction, NodeStore};
 use crate::clients::gather::{drive, gather};
-use crate::clients::{accept, ClientStream, Entrance, Guest, Head, Room};
+use crate::clients::{accept, ClientStream, DoorThread, Entrance, Guest, Head, Room};
 use crate::config::EtcdConfig;
 use crate::cores;
 use crate::http::browser::{self, Asked};
@@ -28,7 +28,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::task::LocalSet;
 
 /// What log lines call it.
 const DOOR: &str = "etcd";
@@ -67,22 +66,12 @@ pub struct EtcdPlan {
 
 /// Runs a thread to its end.
 pub fn run(plan: EtcdPlan, stop: watch::Receiver<bool>, drain: watch::Receiver<bool>) {
-    let opened = plan.opened.clone();
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING_THREADS_MAX).build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => return drop(opened.send(Err(error.to_string()))),
+    let thread = DoorThread {
+        opened: plan.opened.clone(),
+        blocking_threads_max: BLOCKING_THREADS_MAX,
+        blocking_name: format!("hive-etcd-disk-{}", plan.index),
     };
-    let local = LocalSet::new();
-    runtime.block_on(local.run_until(async move {
-        if let Err(reason) = serve(plan, stop, drain).await {
-            let _ = opened.send(Err(reason));
-        }
-    }));
-    // What is left (connections that did not end in time) is dropped here.
-    drop(local);
-    runtime.shutdown_timeout(Duration::from_millis(100));
+    thread.run(serve(plan, stop, drain));
 }
 
 async fn serve(plan: EtcdPlan, mut stop: watch::Receiver<bool>, drain: watch::Receiver<bool>) -> Result<(), String> {

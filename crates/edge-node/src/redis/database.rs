@@ -6,8 +6,7 @@
 //!   AUTH ann@team password     ─▶ the same, database "team", unless there is a user of this whole name
 //! ```
 //! By design: what a caller may do is the core's to say (`Caller` goes with each request); a call is sent once, with an id of its own, so
-//! the core's repeats apply once. Calls gather commands of many connections. Where one of them is not allowed, nothing of the call was
-//! done: it is sent in halves, until those that are not allowed stand alone.
+//! the core's repeats apply once.
 //! Not here: the protocol (door-redis).
 
 use super::DOOR_PREFIX;
@@ -17,8 +16,8 @@ use crate::cores::{Busy, Cores};
 use crate::monitor::{process_usage, unix_ms};
 use base_types::access::Caller;
 use base_types::action::{Action, ActionResult, Answer, KvTarget, NodeInfo, Request};
-use base_types::redis::{RedisAnswer, RedisAsk, RedisCall, RedisCommand, RedisReply};
-use base_types::{ErrorCode, ErrorKind, NodeId, ReadConsistency, Refusal};
+use base_types::redis::{RedisAnswer, RedisCall, RedisReply};
+use base_types::{ErrorCode, NodeId, ReadConsistency, Refusal};
 use door_redis::{About, Database, Levels, Server, Session};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -59,47 +58,6 @@ impl NodeDatabase {
         self.ask(request, false).await.map(|answer| answer.result)
     }
 
-    async fn once(&self, session: &Session, call: RedisCall, levels: Levels) -> Result<RedisAnswer, Refusal> {
-        let (write, commands) = (!call.read_only(), call.commands().len());
-        let target = KvTarget::Keyspace(session.keyspace.clone());
-        let action = Action::RedisCall { target, call: Box::new(call) };
-        let request = Request {
-            consistency: write.then_some(levels.write),
-            read_consistency: (!write).then_some(levels.read),
-            ..request(action, session.caller.clone())
-        };
-        match self.ask(request, write).await?.result {
-            ActionResult::RedisCall(answer) => Ok(answer),
-            // Answered before it was applied, as its level wants: there are no replies yet.
-            ActionResult::Done => Ok(RedisAnswer::Replies { replies: vec![RedisReply::Ok; commands] }),
-            _ => Err(unexpected()),
-        }
-    }
-
-    /// The same commands in parts: those that are not allowed are answered so, the others are done. In their order.
-    async fn apart(&self, session: &Session, call: RedisCall, levels: Levels) -> Result<RedisAnswer, Refusal> {
-        let RedisCall { unix_ms, seed, ask: RedisAsk::Commands { commands } } = call else { return Err(unexpected()) };
-        let (mut replies, mut done) = (Vec::with_capacity(commands.len()), false);
-        // The next part is the last of the list.
-        let mut parts: Vec<Vec<RedisCommand>> = halves(commands);
-        while let Some(part) = parts.pop() {
-            let ask = RedisAsk::Commands { commands: part.clone() };
-            match self.once(session, RedisCall { unix_ms, seed, ask }, levels).await {
-                Ok(RedisAnswer::Replies { replies: more }) => {
-                    done = true;
-                    replies.extend(more);
-                }
-                Ok(_) => return Err(unexpected()),
-                Err(refusal) if refusal.kind() == ErrorKind::Forbidden && part.len() > 1 => parts.extend(halves(part)),
-                Err(refusal) if refusal.kind() == ErrorKind::Forbidden => replies.push(denied(&refusal)),
-                Err(refusal) if !done => return Err(refusal),
-                // What came before was done: these alone failed.
-                Err(refusal) => replies.extend(part.iter().map(|_| failed(&refusal))),
-            }
-        }
-        Ok(RedisAnswer::Replies { replies })
-    }
-
     fn session_of(&self, caller: Caller, keyspace: Option<String>) -> Session {
         let known = match &caller {
             Caller::Identity { credential, .. } => {
@@ -135,20 +93,6 @@ fn request(action: Action, caller: Caller) -> Request {
     }
 }
 
-/// Two parts of at least two commands, the first one last.
-fn halves(mut commands: Vec<RedisCommand>) -> Vec<Vec<RedisCommand>> {
-    let rest = commands.split_off(commands.len() / 2);
-    vec![rest, commands]
-}
-
-fn denied(refusal: &Refusal) -> RedisReply {
-    RedisReply::Error(format!("NOPERM {}: {}", refusal.code.as_str(), refusal.message))
-}
-
-fn failed(refusal: &Refusal) -> RedisReply {
-    RedisReply::Error(format!("ERR {}: {}", refusal.code.as_str(), refusal.message))
-}
-
 fn unexpected() -> Refusal {
     Refusal::new(ErrorCode::Internal, "a call of redis was answered by something else; report it")
 }
@@ -175,13 +119,19 @@ fn host_and_port(url: &str) -> Option<(String, u16)> {
 #[async_trait::async_trait]
 impl Database for NodeDatabase {
     async fn call(&self, session: &Session, call: RedisCall, levels: Levels) -> Result<RedisAnswer, Refusal> {
-        let several = matches!(&call.ask, RedisAsk::Commands { commands } if commands.len() > 1);
-        let again = (several && self.access.required()).then(|| call.clone());
-        match (self.once(session, call, levels).await, again) {
-            (Err(refusal), Some(call)) if refusal.kind() == ErrorKind::Forbidden => {
-                self.apart(session, call, levels).await
-            }
-            (answer, _) => answer,
+        let (write, commands) = (!call.read_only(), call.commands().len());
+        let target = KvTarget::Keyspace(session.keyspace.clone());
+        let action = Action::RedisCall { target, call: Box::new(call) };
+        let request = Request {
+            consistency: write.then_some(levels.write),
+            read_consistency: (!write).then_some(levels.read),
+            ..request(action, session.caller.clone())
+        };
+        match self.ask(request, write).await?.result {
+            ActionResult::RedisCall(answer) => Ok(answer),
+            // Answered before it was applied, as its level wants: there are no replies yet.
+            ActionResult::Done => Ok(RedisAnswer::Replies { replies: vec![RedisReply::Ok; commands] }),
+            _ => Err(unexpected()),
         }
     }
 
@@ -274,14 +224,5 @@ mod tests {
         assert_eq!(address_of(&doors, "redis"), Some(("a".into(), 2)));
         assert_eq!(address_of(&doors, "team"), Some(("::1".into(), 3)));
         assert_eq!(address_of(&doors, "tea"), None);
-    }
-
-    #[test]
-    fn halves_keep_the_order() {
-        let command =
-            |word: &str| RedisCommand { database: 0, words: vec![bytes::Bytes::copy_from_slice(word.as_bytes())] };
-        let mut parts = halves(vec![command("a"), command("b"), command("c")]);
-        assert_eq!(parts.pop(), Some(vec![command("a")]));
-        assert_eq!(parts.pop(), Some(vec![command("b"), command("c")]));
     }
 }

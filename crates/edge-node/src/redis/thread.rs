@@ -5,7 +5,7 @@
 //! Not here: what a connection may hold (`limits.rs` in door-redis).
 
 use super::NodeDatabase;
-use crate::clients::{accept, ClientStream, Entrance, Guest, Head, Room};
+use crate::clients::{accept, ClientStream, DoorThread, Entrance, Guest, Head, Room};
 use crate::config::RedisConfig;
 use crate::cores;
 use crate::http::{certificate_ends, HttpLimits};
@@ -19,7 +19,6 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::task::LocalSet;
 
 /// What log lines call it.
 const DOOR: &str = "redis";
@@ -44,22 +43,12 @@ pub struct RedisPlan {
 
 /// Runs a thread to its end.
 pub fn run(plan: RedisPlan, stop: watch::Receiver<bool>, drain: watch::Receiver<bool>) {
-    let opened = plan.opened.clone();
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING_THREADS_MAX).build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => return drop(opened.send(Err(error.to_string()))),
+    let thread = DoorThread {
+        opened: plan.opened.clone(),
+        blocking_threads_max: BLOCKING_THREADS_MAX,
+        blocking_name: "hive-redis-disk".into(),
     };
-    let local = LocalSet::new();
-    runtime.block_on(local.run_until(async move {
-        if let Err(reason) = serve(plan, stop, drain).await {
-            let _ = opened.send(Err(reason));
-        }
-    }));
-    // What is left (connections that did not end in time) is dropped here.
-    drop(local);
-    runtime.shutdown_timeout(Duration::from_millis(100));
+    thread.run(serve(plan, stop, drain));
 }
 
 async fn serve(plan: RedisPlan, mut stop: watch::Receiver<bool>, drain: watch::Receiver<bool>) -> Result<(), String> {
@@ -79,6 +68,16 @@ async fn serve(plan: RedisPlan, mut stop: watch::Receiver<bool>, drain: watch::R
     let _ = plan.opened.send(Ok(()));
     let _ = stop.wait_for(|stop| *stop).await;
     Ok(())
+}
+
+/// A connection's bytes of unfinished commands count against the node's bound, as unfinished heads of HTTP do.
+struct Unfinished(Arc<Head>);
+
+impl door_redis::Settles for Unfinished {
+    fn settled(&self) {
+        self.0.begin();
+        self.0.end();
+    }
 }
 
 /// The door at one listener of one thread.
@@ -112,9 +111,8 @@ impl RedisListener {
         let Some(guest) = self.entrance.enter(stream, peer, self.limits.header_timeout).await else { return };
         let Guest { stream, address, shown, .. } = guest;
         let head = Head::new(self.room.unfinished.holder(address));
-        // Bounded by the door's limits for a command, not by the head of the one request that HTTP/1.1 has.
-        head.begin();
-        let mut stream = ClientStream::new(stream, self.limits.body_timeout, head);
+        let mut stream = ClientStream::new(stream, self.limits.body_timeout, head.clone());
+        let unfinished = Unfinished(head);
         if let Some(reason) = shown.refusal(self.certificate_required) {
             let _ = stream.write_all(format!("-NOAUTH {reason}\r\n").as_bytes()).await;
             let _ = stream.shutdown().await;
@@ -129,7 +127,7 @@ impl RedisListener {
         };
         tokio::select! {
             biased;
-            () = door_redis::serve(self.door.clone(), stream, shown_address, user, draining) => {}
+            () = door_redis::serve(self.door.clone(), stream, shown_address, user, &unfinished, draining) => {}
             () = certificate_ends(&shown, self.entrance.doors()) => {}
             () = overdue => {}
         }

@@ -5,7 +5,7 @@
 use super::background::Background;
 use super::metadata::NodeMetadata;
 use super::{open_store, service, S3Door, BLOCKING_THREADS_MAX};
-use crate::clients::{Entrance, Room};
+use crate::clients::{DoorThread, Entrance, Room};
 use crate::config::S3Config;
 use crate::http::HttpLimits;
 use crate::quiet::Quiet;
@@ -13,9 +13,7 @@ use crate::tls::Doors;
 use std::net::TcpListener;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::watch;
-use tokio::task::LocalSet;
 
 /// What a thread is made with.
 pub struct S3Plan {
@@ -35,25 +33,12 @@ pub struct S3Plan {
 
 /// Runs a thread to its end.
 pub fn run(plan: S3Plan, stop: watch::Receiver<bool>, drain: watch::Receiver<bool>) {
-    let opened = plan.opened.clone();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(BLOCKING_THREADS_MAX)
-        .thread_name(format!("hive-s3-disk-{}", plan.index))
-        .build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => return drop(opened.send(Err(error.to_string()))),
+    let thread = DoorThread {
+        opened: plan.opened.clone(),
+        blocking_threads_max: BLOCKING_THREADS_MAX,
+        blocking_name: format!("hive-s3-disk-{}", plan.index),
     };
-    let local = LocalSet::new();
-    runtime.block_on(local.run_until(async move {
-        if let Err(reason) = serve(plan, stop, drain).await {
-            let _ = opened.send(Err(reason));
-        }
-    }));
-    // What is left (connections that did not end in time) is dropped here; the disk is not waited for.
-    drop(local);
-    runtime.shutdown_timeout(Duration::from_millis(100));
+    thread.run(serve(plan, stop, drain));
 }
 
 async fn serve(plan: S3Plan, mut stop: watch::Receiver<bool>, drain: watch::Receiver<bool>) -> Result<(), String> {
