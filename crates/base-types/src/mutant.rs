@@ -77,6 +77,7 @@ mutants! {
     SnapshotTorn = "a snapshot is installed although the keys of its last chunk are missing",
     SnapshotKeepsOld = "keys that a snapshot does not hold stay after it is installed",
     SnapshotWrongIndex = "a snapshot claims the applied index, but holds the durable one",
+    SnapshotAfterLeading = "a snapshot that was due when leadership went is begun all the same",
     FlushedCounted = "what has been flushed stays in the count of the overlay's bytes",
     RemovedOverlayCounted = "the overlay of a removed replica stays in its lane's count of bytes",
     DirtyForgotten = "a replica that is written to during a flush is not flushed until it is written to again",

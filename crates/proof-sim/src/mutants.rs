@@ -209,6 +209,7 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         Mutant::CompactKeepsContradicted
         | Mutant::SnapshotSkipsSync
         | Mutant::SnapshotTorn
+        | Mutant::SnapshotAfterLeading
         | Mutant::SnapshotWrongIndex => (Lane, Snapshots),
         Mutant::QuiesceWhileBehind => (Lane, Quiet),
         Mutant::EndedLifeServes

@@ -468,10 +468,11 @@ impl Replica {
 
 /// Snapshots: the messages of [`snapshot`](crate::replica::snapshot).
 impl Replica {
-    /// Raft wants a member to have a snapshot.
+    /// Raft wants a member to have a snapshot. One that was due when leadership went is not begun: nobody would take it or end it.
     pub fn start_sender(&mut self, lane: &mut LaneContext, now: Tick, mut message: Message) {
         let to = message.to();
-        if self.snapshots.is_sending_to(to) {
+        let leads = self.leading == Some(message.term()) || planted(Mutant::SnapshotAfterLeading);
+        if !leads || self.snapshots.is_sending_to(to) {
             return;
         }
         let node = self.meta.node_of(to).filter(|_| lane.snapshot_senders < SENDERS_MAX);

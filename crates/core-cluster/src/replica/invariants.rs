@@ -34,10 +34,11 @@ pub fn check_replica(replica: &mut Replica, lane: &LaneContext) -> Result<(), Br
     holds!(first.0 <= durable.0.max(FIRST_INDEX.0) + 1, "the log begins at {first}, and {durable} is durable");
     let led = replica.leading.is_none_or(|leading| leads && leading == term);
     holds!(led || replica.has_more(), "it leads in term {:?}, and its Raft member is in {term}", replica.leading);
-    let idle = replica.proposed.is_empty() && replica.staged.is_empty() && replica.absolute.is_empty();
+    let (proposed, staged) = (replica.proposed.len(), replica.staged.len());
+    let (absolute, snapshots) = (replica.absolute.len(), replica.snapshots.sending());
     holds!(
-        replica.leading.is_some() || (idle && replica.snapshots.sending() == 0),
-        "it does not lead and has writes under way"
+        replica.leading.is_some() || proposed + staged + absolute + snapshots == 0,
+        "it does not lead and has under way: {proposed} proposals, {staged} writes to propose, {absolute} absolute writes, {snapshots} snapshots"
     );
     Ok(())
 }
