@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Other projects' own tests against a world of Hive (not in `make test`): etcd's tests/common, and those of python-etcd3. Their sources are
-# taken from Go's module proxy and from PyPI into the target directory, never into the repository; versions are fixed here.
+# Other projects' own tests against a world of Hive (not in `make test`): etcd's tests/common, those of python-etcd3, Redis' Tcl tests, and
+# those of redis-py. Their sources are taken from Go's module proxy, PyPI and Debian into the target directory, never into the repository; versions are fixed here.
 #   scripts/doors.sh                           builds `hive` (debug)
 #   HIVE=PROGRAM scripts/doors.sh              with that program      … --base-port N (as in `hive dev`; 2078 where absent)
 # Some of python-etcd3's tests ask 127.0.0.1:2379 and nothing else, which is the first node's etcd door where the base port is 2078.
+#   … --suite NAME [--unit NAME]              only a suite ("Redis"), only units of it (type/set)
 #   … --only PATTERN                           only tests whose name has it (a regular expression)
 # Ends with 0 where every failure has its reason in scripts/doors/reasons.json. What passed is in target/doors/results.json.
 set -euo pipefail
@@ -35,8 +36,19 @@ if [ ! -d "$home/etcd3-0.12.0/tests" ]; then
   "$home/venv/bin/pip" download -q --no-deps --no-binary :all: -d "$home" etcd3==0.12.0
   tar -xf "$home/etcd3-0.12.0.tar.gz" -C "$home"
 fi
+# redis-py's tests are in its sdist only.
+redis_python="$home/redis-venv/bin/python"
+if ! "$redis_python" -c 'import redis, pytest, pytest_timeout' 2>/dev/null; then
+  python3 -m venv "$home/redis-venv"
+  "$home/redis-venv/bin/pip" install -q redis==5.2.1 pytest==8.3.4 pytest-asyncio==0.25.0 pytest-timeout==2.3.1 cachetools numpy packaging
+fi
+if [ ! -d "$home/redis-5.2.1/tests" ]; then
+  "$home/redis-venv/bin/pip" download -q --no-deps --no-binary :all: -d "$home" redis==5.2.1
+  tar -xf "$home/redis-5.2.1.tar.gz" -C "$home"
+fi
+command -v tclsh >/dev/null || { echo "doors.sh: needs tclsh for Redis' tests (Debian: tcl)" >&2; exit 1; }
 if [ -z "${HIVE:-}" ]; then
   cargo build --quiet --locked --package edge-cli
   HIVE="$target/debug/hive"
 fi
-exec python3 scripts/doors/main.py --hive "$HIVE" --home "$home" --tools "$tools" --python "$python" "$@"
+exec python3 scripts/doors/main.py --hive "$HIVE" --home "$home" --tools "$tools" --python "$python" --redis-python "$redis_python" "$@"

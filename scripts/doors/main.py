@@ -1,7 +1,7 @@
-"""Runs etcd's tests/common and python-etcd3's tests against a world of Hive, and tells which passed. Run by scripts/doors.sh.
+"""Runs etcd's tests/common, python-etcd3's tests, Redis' Tcl tests and redis-py's tests against a world of Hive, and tells which passed. Run by scripts/doors.sh.
 
 A failure is explained by the first entry of reasons.json whose `test` matches its name; one that no entry explains fails the run, and an
-entry that explains nothing is told. Not here: how etcd's tests meet a world (etcd/runner_test.go)."""
+entry that explains nothing is told. Not here: how etcd's tests meet a world (etcd/runner_test.go), how Redis' do (redis_suite.py)."""
 
 import argparse
 import json
@@ -15,6 +15,8 @@ import xml.etree.ElementTree
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "etcd_clients"))
 import world as worlds  # noqa: E402
+
+import redis_suite  # noqa: E402
 
 SUITE_TIMEOUT_S = 1200
 RULE = "size=3 location=world failure_domain=chassis"
@@ -38,6 +40,19 @@ def etcd_common(options, world, pattern):
     return {name: outcome for name, outcome in found.items() if not any(other.startswith(name + "/") for other in found)}
 
 
+def pytest_outcomes(report):
+    """Test to outcome, of a report of pytest's."""
+    found = {}
+    for test in xml.etree.ElementTree.parse(report).iter("testcase"):
+        name = f"{test.get('classname').split('.', 1)[-1]}.{test.get('name')}"
+        bad = test.find("failure") is not None or test.find("error") is not None
+        skipped = test.find("skipped") is not None
+        # A test whose clean-up fails is there twice.
+        if found.get(name) != "failed":
+            found[name] = "failed" if bad else "skipped" if skipped else "passed"
+    return found
+
+
 def python_etcd3(options, world, pattern):
     world.act(action="DeleteKeyspace", keyspace="etcd")
     world.act(action="CreateKeyspace", keyspace="etcd", kind="versioned", rule=RULE)
@@ -49,18 +64,24 @@ def python_etcd3(options, world, pattern):
         command += ["-k", pattern]
     with open(os.path.join(options.home, "python-etcd3.log"), "w") as log:
         subprocess.run(command, cwd=os.path.join(options.home, "etcd3-0.12.0"), env=env, stdout=log, stderr=log, timeout=SUITE_TIMEOUT_S, check=False)
-    found = {}
-    for test in xml.etree.ElementTree.parse(report).iter("testcase"):
-        name = f"{test.get('classname').split('.')[-1]}.{test.get('name')}"
-        bad = test.find("failure") is not None or test.find("error") is not None
-        skipped = test.find("skipped") is not None
-        # A test whose clean-up fails is there twice.
-        if found.get(name) != "failed":
-            found[name] = "failed" if bad else "skipped" if skipped else "passed"
-    return found
+    return pytest_outcomes(report)
 
 
-SUITES = {"etcd v3.6.5 tests/common": etcd_common, "python-etcd3 0.12.0": python_etcd3}
+def redis_py(options, world, pattern):
+    """Tests of redis-py that ask a server; those of modules, clusters, sentinels and of redis-py alone are left out."""
+    report = os.path.join(options.home, "redis-py.xml")
+    files = "commands encoding function hash lock monitor multiprocessing pipeline pubsub scripting".split()
+    command = [options.redis_python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--redis-url", world.ready["nodes"][0]["redis"] + "/9",
+               "-m", "not redismod and not onlycluster", "--timeout", "60", f"--junitxml={report}", *(f"tests/test_{file}.py" for file in files)]
+    if pattern:
+        command += ["-k", pattern]
+    with open(os.path.join(options.home, "redis-py.log"), "w") as log:
+        subprocess.run(command, cwd=os.path.join(options.home, "redis-5.2.1"), stdout=log, stderr=log, timeout=SUITE_TIMEOUT_S, check=False)
+    return pytest_outcomes(report)
+
+
+REDIS = f"Redis {redis_suite.VERSION} tests"
+SUITES = {"etcd v3.6.5 tests/common": etcd_common, "python-etcd3 0.12.0": python_etcd3, REDIS: redis_suite.run, "redis-py 5.2.1": redis_py}
 
 
 def judge(suite, found, reasons):
@@ -87,11 +108,12 @@ def judge(suite, found, reasons):
 
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("hive", "home", "tools", "python"):
+    for name in ("hive", "home", "tools", "python", "redis-python"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--base-port", type=int, default=2078)
     parser.add_argument("--only", default="")
     parser.add_argument("--suite", default="", help="only the suite whose name has it")
+    parser.add_argument("--unit", default="", help="only Redis' units whose name has it")
     options = parser.parse_args()
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "reasons.json")) as file:
         reasons = json.load(file)
@@ -104,6 +126,9 @@ def main():
             found = run(options, world, options.only)
             count, bad = judge(suite, found, reasons[suite])
             unexplained += bad
+            if suite == REDIS:
+                passed, all_of = redis_suite.rate_of_data(found)
+                print(f"  tests of data commands that apply: {passed} of {all_of} passed")
             results[suite] = {"count": count, "tests": found}
     finally:
         if world:

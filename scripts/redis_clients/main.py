@@ -89,6 +89,35 @@ def json_door(here):
     check(kinds["redis"] == kinds["other"] == "redis", kinds)
 
 
+@case("JSON and redis-cli: a plain keyspace is a database of strings")
+def plain(here):
+    here.world.act(action="CreateKeyspace", keyspace="shared", partitions=8, clusters=2, rule="size=3 location=world failure_domain=chassis")
+    into = ["--user", "any@shared", "--pass", "any", "--no-auth-warning"]
+
+    def ask(*words, node=0, fails=False):
+        return here.cli(*into, *words, node=node, fails=fails)
+
+    check(ask("set", "a", "1") == "OK" and here.world.act(action="KvGet", keyspace="shared", key="a")["value"] == "1")
+    here.world.act(action="KvPut", keyspace="shared", key="b", value="41")
+    check(ask("incr", "b", node=2) == "42" and ask("mget", "a", "b", "c", node=1) == "1\n42")
+    check(ask("set", "b", "x", "nx") == "" and ask("getset", "b", "y", node=1) == "42" and ask("del", "a", "nosuch", node=2) == "1")
+    for words in (["lpush", "l", "1"], ["set", "a", "1", "ex", "10"], ["rename", "b", "c"], ["publish", "c", "m"], ["-n", "1", "set", "a", "1"]):
+        check("ERR" in ask(*words, fails=True), *words)
+    # Programs that count through all nodes and both doors: none of them is lost.
+    threads, times = [], 25
+    for node in range(3):
+        given = "INCR count\n" * times
+        threads.append(threading.Thread(target=lambda node=node, given=given: here.cli(*into, given=given, node=node)))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    value = here.world.act(action="KvGet", keyspace="shared", key="count")["value"]
+    check(value == str(3 * times), "counted", value)
+    check(sorted(ask("keys", "*").split()) == ["b", "count"])
+    here.world.act(action="DeleteKeyspace", keyspace="shared")
+
+
 def with_library(passed, failed, here, only):
     nodes = library.clients(here.ports)
     for name, run in library.CASES:

@@ -22,6 +22,7 @@ mod lcs;
 mod lists;
 mod numbers;
 mod overlay;
+mod plain;
 mod sets;
 mod sort;
 mod sorted;
@@ -46,6 +47,7 @@ use table::{ReadRun, Run, WriteRun};
 use work::Counted;
 
 pub use base_types::action::RedisReply as Reply;
+pub use plain::{PlainAnswer, PlainAsk, PlainCommand, PLAIN_KEYS_MAX, PLAIN_TRIES_MAX};
 
 /// The most words a command may have.
 pub const ARGUMENTS_MAX: usize = 65_536;

@@ -249,11 +249,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
         reply::push(&mut self.out, self.connection.protocol(), items);
     }
 
-    /// Appends a reply in the form of a push, as confirmations of subscriptions are.
+    /// Appends a reply in the form of a push, as confirmations of subscriptions are: who wants no replies gets them, as in Redis.
     fn push_reply(&mut self, items: &[RedisReply]) {
-        if !self.connection.client.is_silent() {
-            self.push(items);
-        }
+        let _counted = self.connection.client.is_silent();
+        self.push(items);
     }
 
     async fn write_out(&mut self) -> Result<(), Ended> {

@@ -27,4 +27,5 @@ pub mod testing;
 pub use conversation::{serve, Settles};
 pub use database::{About, Database, Levels, Server, Session};
 pub use door::Door;
+pub use error::of_refusal;
 pub use metrics::Metrics;

@@ -360,6 +360,8 @@ async fn a_client_may_want_no_replies() {
         let mut client = bed.connect();
         client.ask("CLIENT REPLY SKIP\r\nSET a 1\r\nGET a", "$1 1 ").await;
         client.ask("CLIENT REPLY OFF\r\nSET a 2\r\nPING\r\nCLIENT REPLY ON\r\nGET a", "+OK $1 2 ").await;
+        // It still receives what it subscribes to.
+        client.ask("CLIENT REPLY OFF\r\nSUBSCRIBE c", "*3 $9 subscribe $1 c :1 ").await;
     })
     .await;
 }

@@ -8,9 +8,12 @@
 //! Not here: the protocol (door-redis), what a command does (core-backends), what a call does on its way (core-node).
 
 mod database;
+mod kinds;
+mod plain;
 pub mod thread;
 
 pub use database::NodeDatabase;
+pub use kinds::Kinds;
 
 /// What the node map calls the door whose clients are in a database: this, and the database's keyspace.
 pub const DOOR_PREFIX: &str = "redis/";

@@ -4,6 +4,7 @@
 //!         └──▶ world.rs (a fresh `hive dev`), etcd.rs (five members), failover.rs (kill -9 the leader), objects.rs, listing.rs (S3 metadata)
 //!   availability.rs: the standard schedule of faults on five processes, and on etcd's beside them
 //!   overload.rs: twice of what a world can do, then half; larger.rs + limit.rs: data of three times the memory
+//!   etcd_door.rs, redis_door.rs: doors beside the systems whose protocols they speak, by those systems' own tools
 //!   embedded.rs: the embedded store beside LMDB, redb and fjall, in this process
 //!
 //! By design: every figure says how many errors came with it and what it did not measure.
@@ -23,6 +24,7 @@ mod measure;
 mod objects;
 mod overload;
 mod plot;
+mod redis_door;
 mod report;
 mod request;
 mod simple_kv;

@@ -7,6 +7,7 @@ use crate::etcd::{self, Etcd};
 use crate::etcd_door;
 use crate::load::{self, End, Job, Keys};
 use crate::measure::Run;
+use crate::redis_door;
 use crate::report::{Measurement, Report, Section};
 use crate::request::{Operation, Template};
 use crate::world::World;
@@ -72,6 +73,12 @@ async fn suite(name: &str, options: &Options, report: &mut Report) -> Result<(),
         let measured = etcd_door::run(options, say).await?;
         report.note(measured.note);
         report.sections.push(Section { name: "etcd door", text: measured.text, json: measured.json });
+        return Ok(());
+    }
+    if name == "redis-door" {
+        let measured = redis_door::run(options, say).await?;
+        report.note(measured.note);
+        report.sections.push(Section { name: "Redis door", text: measured.text, json: measured.json });
         return Ok(());
     }
     if name == "availability" {

@@ -68,6 +68,14 @@ impl World {
         nodes.iter().filter_map(address).collect()
     }
 
+    /// `host:port` of each node's Redis door; empty where unknown.
+    pub fn redis_endpoints(&self) -> Vec<String> {
+        let Some(value) = self.ready_file.as_deref().and_then(read_json) else { return Vec::new() };
+        let nodes = value["nodes"].as_array().cloned().unwrap_or_default();
+        let address = |node: &Value| Some(node["redis"].as_str()?.trim_start_matches("redis://").to_owned());
+        nodes.iter().filter_map(address).collect()
+    }
+
     /// The processes alone.
     pub fn process_ids(&self) -> Vec<u32> {
         self.pids().into_iter().map(|(_, pid)| pid).collect()

@@ -194,19 +194,24 @@ fn run_all(store: &mut Store<'_>, commands: &[RedisCommand], mut room: Room) -> 
             break;
         }
         store.select(command.database);
-        let reply = match find(command) {
-            Err(reply) => reply,
-            Ok(Run::Read(run)) => {
-                let view = store.view();
-                let counted = Counted::over_counted(view.space, view.moment.work.clone());
-                let view = view.through(&counted);
-                read_one(&counted, || run(&view, &command.words))?
-            }
-            Ok(Run::Write(run)) => reply_of(run(store, &command.words))?,
-        };
+        let reply = run_one(store, command)?;
         replies.push(room.admit(reply));
     }
     Ok(replies)
+}
+
+/// Runs a command in the database that is selected.
+pub(super) fn run_one(store: &mut Store<'_>, command: &RedisCommand) -> Result<Reply, EngineError> {
+    Ok(match find(command) {
+        Err(reply) => reply,
+        Ok(Run::Read(run)) => {
+            let view = store.view();
+            let counted = Counted::over_counted(view.space, view.moment.work.clone());
+            let view = view.through(&counted);
+            read_one(&counted, || run(&view, &command.words))?
+        }
+        Ok(Run::Write(run)) => reply_of(run(store, &command.words))?,
+    })
 }
 
 /// `None`: one of them writes.

@@ -54,17 +54,19 @@ impl Unit {
     /// The cluster's time that `amount` means; none: it is out of range.
     fn cluster_ms(self, moment: &Moment, amount: i64) -> Result<Option<i64>, Fail> {
         let now = i64::try_from(moment.now).unwrap_or(i64::MAX);
+        let unix = i64::try_from(moment.unix_ms).unwrap_or(i64::MAX);
         let Some(ms) = amount.checked_mul(self.ms) else { return Ok(None) };
         if !self.date {
-            return Ok(ms.checked_add(now));
+            // What PEXPIRETIME says of it must be a number, too.
+            return Ok(ms.checked_add(now.max(unix)).and(ms.checked_add(now)));
         }
         if moment.unix_ms == 0 {
             return fail(
                 "ERR dates are taken from clients of the Redis door, whose clock they are of; give a duration",
             );
         }
-        let unix = i64::try_from(moment.unix_ms).unwrap_or(i64::MAX);
-        Ok(ms.checked_sub(unix).and_then(|left| left.checked_add(now)))
+        // The farthest past there is has passed.
+        Ok(Some(ms.saturating_sub(unix).saturating_add(now)))
     }
 
     /// As above, of SET and its like: only positive amounts are taken. What has passed is now.

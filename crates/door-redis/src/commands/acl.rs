@@ -4,7 +4,7 @@ use super::{bulk, text, upper};
 use crate::connection::Connection;
 use crate::error::{error, unknown_subcommand};
 use crate::request::Words;
-use base_types::redis::{Group, RedisReply, Use, COMMANDS};
+use base_types::redis::{CommandSpec, Group, RedisReply, Use, COMMANDS};
 
 /// The categories of commands, by Redis' names.
 const CATEGORIES: &[&str] = &[
@@ -38,20 +38,25 @@ pub(super) fn on_acl(of: &Connection, words: &Words) -> RedisReply {
             if !CATEGORIES.contains(&name.as_str()) {
                 return error(format!("ERR Unknown category '{name}'"));
             }
-            let within = COMMANDS.iter().filter(|spec| match name.as_str() {
-                "read" => spec.how == Use::Read,
-                "write" => spec.how == Use::Write,
-                "fast" => spec.fast,
-                "slow" => !spec.fast,
-                "blocking" => spec.blocking,
-                other => category(spec.group) == other,
-            });
+            let within = COMMANDS.iter().filter(|spec| is_in(spec, &name));
             RedisReply::Array(within.map(|spec| bulk(spec.name)).collect())
         }
         ("SETUSER" | "DELUSER" | "LOAD" | "SAVE" | "LIST" | "USERS" | "GETUSER" | "GENPASS" | "LOG" | "DRYRUN", _) => {
             error("ERR users and what they may do are Hive's, for all doors: see `hive user` and `hive role`")
         }
         _ => unknown_subcommand("ACL", words.get(1).map_or(&[], |word| &word[..])),
+    }
+}
+
+/// Whether a command is in a category.
+pub(super) fn is_in(spec: &CommandSpec, name: &str) -> bool {
+    match name {
+        "read" => spec.how == Use::Read,
+        "write" => spec.how == Use::Write,
+        "fast" => spec.fast,
+        "slow" => !spec.fast,
+        "blocking" => spec.blocking,
+        other => category(spec.group) == other,
     }
 }
 

@@ -108,6 +108,9 @@ fn list_clients(of: &Connection, words: &Words) -> RedisReply {
     text(chosen.iter().map(|shown| shown.line() + "\n").collect::<String>())
 }
 
+/// Kinds of clients that Redis knows; here there are none that replicate.
+const TYPES: &[&[u8]] = &[b"normal", b"pubsub", b"master", b"replica", b"slave"];
+
 fn kill_clients(of: &Connection, words: &Words) -> RedisReply {
     let own = of.client.entry.shown.id;
     if let [_, _, address] = &words[..] {
@@ -137,6 +140,10 @@ fn kill_clients(of: &Connection, words: &Words) -> RedisReply {
                 b"no" => skip_own = false,
                 _ => return error("ERR syntax error"),
             },
+            b"TYPE" if !TYPES.iter().any(|name| value.eq_ignore_ascii_case(name)) => {
+                let shown = String::from_utf8_lossy(&value[..value.len().min(64)]).into_owned();
+                return error(format!("ERR Unknown client type '{shown}'"));
+            }
             b"TYPE" => chosen.retain(|shown| {
                 value.eq_ignore_ascii_case(if shown.subscriptions.get() == (0, 0) { b"normal" } else { b"pubsub" })
             }),

@@ -3,7 +3,7 @@
 use super::{bulk, text, upper};
 use crate::error::{error, unknown_subcommand};
 use crate::request::Words;
-use base_types::redis::{find, CommandSpec, Group, Keys, RedisReply, Use, COMMANDS};
+use base_types::redis::{find, matches, CommandSpec, Group, Keys, RedisReply, Use, COMMANDS};
 
 pub(super) fn on_command(words: &Words) -> RedisReply {
     let named = || words.iter().skip(2).map(|name| find(name));
@@ -11,12 +11,28 @@ pub(super) fn on_command(words: &Words) -> RedisReply {
         (_, 1) => RedisReply::Array(COMMANDS.iter().map(info).collect()),
         ("COUNT", 2) => RedisReply::Integer(i64::try_from(COMMANDS.len()).unwrap_or(i64::MAX)),
         ("LIST", 2) => RedisReply::Array(COMMANDS.iter().map(|spec| bulk(spec.name)).collect()),
+        ("LIST", 5) if upper(words, 2) == "FILTERBY" => filtered(&upper(words, 3), &words[4]),
+        ("LIST", _) => error("ERR syntax error"),
         ("INFO", 2) => RedisReply::Array(COMMANDS.iter().map(info).collect()),
         ("INFO", _) => RedisReply::Array(named().map(|spec| spec.map_or(RedisReply::NilArray, info)).collect()),
         ("DOCS", 2) => RedisReply::Map(COMMANDS.iter().map(docs).collect()),
         ("DOCS", _) => RedisReply::Map(named().flatten().map(docs).collect()),
         ("GETKEYS", 3..) => keys_of(words),
         _ => unknown_subcommand("COMMAND", words.get(1).map_or(&[], |word| &word[..])),
+    }
+}
+
+fn filtered(by: &str, what: &[u8]) -> RedisReply {
+    let what = what.to_ascii_lowercase();
+    let of = |chosen: &dyn Fn(&CommandSpec) -> bool| {
+        RedisReply::Array(COMMANDS.iter().filter(|spec| chosen(spec)).map(|spec| bulk(spec.name)).collect())
+    };
+    match by {
+        // There are no modules.
+        "MODULE" => RedisReply::Array(Vec::new()),
+        "PATTERN" => of(&|spec| matches(&what, spec.name.as_bytes())),
+        "ACLCAT" => of(&|spec| super::acl::is_in(spec, &String::from_utf8_lossy(&what))),
+        _ => error("ERR syntax error"),
     }
 }
 
@@ -53,7 +69,8 @@ fn info(spec: &CommandSpec) -> RedisReply {
     flags.extend(spec.fast.then_some("fast"));
     flags.extend(spec.blocking.then_some("blocking"));
     flags.extend(
-        matches!(spec.keys, Keys::Counted(_) | Keys::FirstAndCounted(_) | Keys::AfterStreams).then_some("movablekeys"),
+        matches!(spec.keys, Keys::Counted(_) | Keys::FirstAndCounted(_) | Keys::FirstAndStore | Keys::AfterStreams)
+            .then_some("movablekeys"),
     );
     let flags = flags.into_iter().map(|flag| RedisReply::Status(flag.into())).collect();
     let category = RedisReply::Status(format!("@{}", super::acl::category(spec.group)));

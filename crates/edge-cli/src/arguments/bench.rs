@@ -7,10 +7,10 @@ use std::path::PathBuf;
 #[derive(Args, Debug, Clone)]
 pub struct BenchArguments {
     /// kv-put, kv-get, levels, failover, simple-kv, s3-object-put, s3-object-get, listing, bucket, split, embedded,
-    /// availability, overload, larger-than-memory, etcd-door, or all (without bucket and the last four)
+    /// availability, overload, larger-than-memory, etcd-door, redis-door, or all (without bucket and the last five)
     #[arg(value_parser = [
         "kv-put", "kv-get", "levels", "failover", "simple-kv", "s3-object-put", "s3-object-get", "listing", "bucket",
-        "split", "embedded", "availability", "overload", "larger-than-memory", "etcd-door", "all",
+        "split", "embedded", "availability", "overload", "larger-than-memory", "etcd-door", "redis-door", "all",
     ])]
     pub workload: String,
     /// Measure this world; by default a fresh one is started

@@ -5,7 +5,7 @@
 use super::doors::Named;
 use super::{local_address, NodeHandle, Shared, StartError};
 use crate::cores::Cores;
-use crate::redis::{thread, NodeDatabase, DOOR_PREFIX};
+use crate::redis::{thread, Kinds, NodeDatabase, DOOR_PREFIX};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -30,6 +30,7 @@ impl NodeHandle {
                 url: door.url.clone(),
                 address: local_address(&listeners),
                 started,
+                kinds: Kinds::default(),
             });
             for (thread, listener) in threads.iter_mut().zip(listeners) {
                 thread.push((database.clone(), listener));

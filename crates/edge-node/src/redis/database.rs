@@ -9,13 +9,14 @@
 //! the core's repeats apply once.
 //! Not here: the protocol (door-redis).
 
+use super::kinds::Kinds;
 use super::DOOR_PREFIX;
 use crate::access::AccessHub;
 use crate::chance;
 use crate::cores::{Busy, Cores};
 use crate::monitor::{process_usage, unix_ms};
 use base_types::access::Caller;
-use base_types::action::{Action, ActionResult, Answer, KvTarget, NodeInfo, Request};
+use base_types::action::{Action, ActionResult, Answer, KeyspaceKind, KvTarget, NodeInfo, Request};
 use base_types::redis::{RedisAnswer, RedisCall, RedisReply};
 use base_types::{ErrorCode, NodeId, ReadConsistency, Refusal};
 use door_redis::{About, Database, Levels, Server, Session};
@@ -42,10 +43,11 @@ pub struct NodeDatabase {
     /// The listener's own address.
     pub address: SocketAddr,
     pub started: Instant,
+    pub kinds: Kinds,
 }
 
 impl NodeDatabase {
-    async fn ask(&self, request: Request, write: bool) -> Result<Answer, Refusal> {
+    pub(super) async fn ask(&self, request: Request, write: bool) -> Result<Answer, Refusal> {
         match self.cores.ask(request, write).await {
             Ok(response) => response.map_err(|failure| failure.refusal),
             Err(Busy) => Err(Refusal::new(ErrorCode::Overloaded, Busy::message())),
@@ -56,6 +58,37 @@ impl NodeDatabase {
     async fn look(&self, action: Action, level: ReadConsistency) -> Result<ActionResult, Refusal> {
         let request = Request { read_consistency: Some(level), ..request(action, Caller::Node) };
         self.ask(request, false).await.map(|answer| answer.result)
+    }
+
+    /// Whether a keyspace is plain: a database of strings (plain.rs). Where that cannot be learned, its cluster says what is wrong.
+    async fn is_plain(&self, keyspace: &str) -> bool {
+        if let Some(known) = self.kinds.is_plain(keyspace) {
+            return known;
+        }
+        // Its kind is no secret of a user's; what is done there is the user's own action.
+        let about = Action::DescribeKeyspace { keyspace: keyspace.to_owned() };
+        let Ok(ActionResult::Keyspace(info)) = self.look(about, ReadConsistency::Strong).await else { return false };
+        let plain = info.kind == KeyspaceKind::Plain;
+        self.kinds.learn(keyspace, plain);
+        plain
+    }
+
+    /// A call to a keyspace of the kind `redis`.
+    async fn on_redis(&self, session: &Session, call: RedisCall, levels: Levels) -> Result<RedisAnswer, Refusal> {
+        let (write, commands) = (!call.read_only(), call.commands().len());
+        let target = KvTarget::Keyspace(session.keyspace.clone());
+        let action = Action::RedisCall { target, call: Box::new(call) };
+        let request = Request {
+            consistency: write.then_some(levels.write),
+            read_consistency: (!write).then_some(levels.read),
+            ..request(action, session.caller.clone())
+        };
+        match self.ask(request, write).await?.result {
+            ActionResult::RedisCall(answer) => Ok(answer),
+            // Answered before it was applied, as its level wants: there are no replies yet.
+            ActionResult::Done => Ok(RedisAnswer::Replies { replies: vec![RedisReply::Ok; commands] }),
+            _ => Err(unexpected()),
+        }
     }
 
     fn session_of(&self, caller: Caller, keyspace: Option<String>) -> Session {
@@ -80,7 +113,7 @@ impl NodeDatabase {
     }
 }
 
-fn request(action: Action, caller: Caller) -> Request {
+pub(super) fn request(action: Action, caller: Caller) -> Request {
     Request {
         action,
         consistency: None,
@@ -119,20 +152,14 @@ fn host_and_port(url: &str) -> Option<(String, u16)> {
 #[async_trait::async_trait]
 impl Database for NodeDatabase {
     async fn call(&self, session: &Session, call: RedisCall, levels: Levels) -> Result<RedisAnswer, Refusal> {
-        let (write, commands) = (!call.read_only(), call.commands().len());
-        let target = KvTarget::Keyspace(session.keyspace.clone());
-        let action = Action::RedisCall { target, call: Box::new(call) };
-        let request = Request {
-            consistency: write.then_some(levels.write),
-            read_consistency: (!write).then_some(levels.read),
-            ..request(action, session.caller.clone())
+        let answer = match self.is_plain(&session.keyspace).await {
+            true => self.on_plain(session, call, levels).await,
+            false => self.on_redis(session, call, levels).await,
         };
-        match self.ask(request, write).await?.result {
-            ActionResult::RedisCall(answer) => Ok(answer),
-            // Answered before it was applied, as its level wants: there are no replies yet.
-            ActionResult::Done => Ok(RedisAnswer::Replies { replies: vec![RedisReply::Ok; commands] }),
-            _ => Err(unexpected()),
+        if answer.as_ref().is_err_and(|refusal| refusal.code == ErrorCode::InvalidKeyspace) {
+            self.kinds.forget(&session.keyspace);
         }
+        answer
     }
 
     async fn authenticate(&self, user: Option<&str>, password: &[u8]) -> Result<Session, Refusal> {

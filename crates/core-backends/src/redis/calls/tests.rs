@@ -74,6 +74,25 @@ fn commands_of_a_call_see_each_other() {
 }
 
 #[test]
+fn dates_far_away_are_refused_or_have_passed() {
+    let mut bed = Bed::default();
+    bed.run(&[(0, "set a 1"), (0, "set b 1")]);
+    let refused = |name| Reply::Error(format!("ERR invalid expire time in '{name}' command"));
+    let lines = [
+        "expire a 9223372036854775",
+        "pexpireat a -9223372036854775808",
+        "expireat b 9223372036854776",
+        "pexpireat b 9223372036854775000",
+    ];
+    let replies = bed.run(&lines.map(|line| (0, line)));
+    assert_eq!(replies, [refused("expire"), Reply::Integer(1), refused("expireat"), Reply::Integer(1)]);
+    assert_eq!(
+        bed.run(&[(0, "exists a b"), (0, "pexpiretime b")]),
+        [Reply::Integer(1), Reply::Integer(9_223_372_036_854_775_000)]
+    );
+}
+
+#[test]
 fn databases_lie_apart() {
     let mut bed = Bed::default();
     bed.run(&[(0, "set a zero"), (15, "set a fifteen"), (15, "set b x px 10")]);
