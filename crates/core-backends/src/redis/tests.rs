@@ -4,6 +4,8 @@ use crate::testing::MapSpace;
 use base_types::LogIndex;
 use std::collections::{BTreeMap, BTreeSet};
 
+mod bits;
+mod hyperloglog;
 mod keys;
 mod lists;
 mod sorted;
