@@ -16,6 +16,7 @@ mod channels;
 mod dump;
 mod elements;
 mod expiry;
+mod geo;
 mod hashes;
 mod hyperloglog;
 mod invariants;

@@ -6,7 +6,7 @@
 
 use super::store::{Store, View};
 use super::{
-    bits, channels, dump, expiry, hashes, hyperloglog, keys, lists, sets, sort, sorted, streams, strings, Done,
+    bits, channels, dump, expiry, geo, hashes, hyperloglog, keys, lists, sets, sort, sorted, streams, strings, Done,
 };
 use base_types::redis::{CommandSpec, Group};
 use bytes::Bytes;
@@ -36,6 +36,7 @@ const fn of_group(group: Group) -> &'static [&'static [Entry]] {
         Group::String => &[strings::COMMANDS],
         Group::Bitmap => &[bits::COMMANDS, bits::field::COMMANDS],
         Group::HyperLogLog => &[hyperloglog::COMMANDS],
+        Group::Geo => &[geo::COMMANDS],
         Group::Generic => &[keys::COMMANDS, expiry::COMMANDS, sort::COMMANDS, dump::COMMANDS],
         Group::Server => &[keys::COMMANDS],
         Group::Hash => &[hashes::COMMANDS],
@@ -71,7 +72,7 @@ mod tests {
         let known = |entry: &Entry| base_types::redis::find(entry.0.as_bytes()).is_some();
         let tables = [strings::COMMANDS, keys::COMMANDS, expiry::COMMANDS, sort::COMMANDS, dump::COMMANDS];
         let more = [hashes::COMMANDS, lists::COMMANDS, sets::COMMANDS, sorted::COMMANDS, streams::COMMANDS];
-        let rest = [channels::COMMANDS, bits::COMMANDS, bits::field::COMMANDS, hyperloglog::COMMANDS];
+        let rest = [channels::COMMANDS, bits::COMMANDS, bits::field::COMMANDS, hyperloglog::COMMANDS, geo::COMMANDS];
         for table in tables.into_iter().chain(more).chain(rest) {
             assert!(table.iter().all(known));
         }

@@ -5,6 +5,7 @@ use base_types::LogIndex;
 use std::collections::{BTreeMap, BTreeSet};
 
 mod bits;
+mod geo;
 mod hyperloglog;
 mod keys;
 mod lists;
