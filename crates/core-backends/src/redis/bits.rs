@@ -7,7 +7,7 @@
 
 pub(super) mod field;
 
-use super::numbers::parse_integer;
+use super::numbers::{integer_of, parse_integer};
 use super::store::{Kind, Store, View};
 use super::strings::{count_bytes, edit, put, STRINGS_BYTES_MAX};
 use super::table::{read, write, Entry};
@@ -31,7 +31,7 @@ const BAD_OFFSET: &str = "ERR bit offset is not an integer or out of range";
 
 /// The number of a bit within the first `bytes_max` bytes.
 fn offset_of(word: &[u8], bytes_max: usize) -> Result<usize, Fail> {
-    let offset = super::numbers::integer_of(word).and_then(|offset| usize::try_from(offset).ok());
+    let offset = integer_of(word).and_then(|offset| usize::try_from(offset).ok());
     match offset {
         Some(offset) if offset / 8 < bytes_max => Ok(offset),
         _ => fail(BAD_OFFSET),
@@ -64,7 +64,7 @@ fn setbit(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
         }
         edit(store, &argv[1], old, value.into());
     }
-    count_bytes(&store.moment, known.len());
+    count_bytes(&store.moment, known.len().max(offset / 8));
     Ok(integer(was.into()))
 }
 

@@ -181,11 +181,11 @@ fn bitfield(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
     let operations = operations(&argv[2..])?;
     let old = store.find_kind(&argv[1], Kind::String)?;
     let known = old.as_ref().map_or(Bytes::new(), |meta| meta.value.clone());
-    count_bytes(&store.moment, known.len());
     let written = operations.iter().filter(|operation| operation.change.is_some());
     // As in Redis, a string grows for what is to be written, even if none of it then is.
     let bytes = written.map(|operation| operation.end().div_ceil(8)).max().unwrap_or(0);
     let mut value = grown(&known, bytes);
+    count_bytes(&store.moment, value.len());
     let replies = operations.iter().map(|operation| operation.run(&mut value)).collect();
     if value[..] != known[..] {
         edit(store, &argv[1], old, value.into());
