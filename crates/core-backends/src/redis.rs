@@ -10,12 +10,15 @@
 //! Always: a command that is answered with an error changed nothing a client can see (twin in `tests.rs`).
 //! Not here: RESP and connections (door-redis). Rows are drawn in docs/formats/backend-redis.md.
 
+mod bits;
 mod calls;
 mod channels;
 mod dump;
 mod elements;
 mod expiry;
+mod geo;
 mod hashes;
+mod hyperloglog;
 mod invariants;
 mod keys;
 mod lcs;

@@ -366,6 +366,26 @@ async fn a_client_may_want_no_replies() {
     .await;
 }
 
+/// As Redis 7.0 answers them in both versions of its protocol.
+#[tokio::test]
+async fn bitmaps_sketches_and_places_are_served() {
+    with_door(Memory::default(), |bed| async move {
+        let mut client = bed.connect();
+        client.ask("SETBIT b 1 1\r\nBITCOUNT b\r\nGETBIT b 1", ":0 :1 :1 ").await;
+        client.ask("PFADD h x y\r\nPFCOUNT h", ":1 :2 ").await;
+        client.ask("GEOADD g 13.361389 38.115556 p\r\nGEODIST g p p", ":1 $6 0.0000 ").await;
+        client.ask("GEORADIUS g 13 38 100 km STORE d\r\nTYPE d", ":1 +zset ").await;
+        client.ask("GEOPOS g p q", "*2 *2 $20 13.36138933897018433 $20 38.11555639549629859 *-1 ").await;
+        client.send("HELLO 3").await;
+        client.expect_byte(b'%').await;
+        let _ = client.0.read(&mut [0; 400]).await.unwrap();
+        client.ask("GEOPOS g p q", "*2 *2 ,13.36138933897018433 ,38.11555639549629859 _ ").await;
+        client.ask("GEOSEARCH g FROMMEMBER p BYRADIUS 1 m WITHHASH", "*1 *2 $1 p :3479099956230698 ").await;
+        client.ask("BITFIELD b OVERFLOW FAIL INCRBY u1 0 3", "*1 _ ").await;
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn resp3_has_its_own_kinds() {
     with_door(Memory::default(), |bed| async move {

@@ -124,6 +124,35 @@ fn words(line: &str) -> redis::Command {
     redis::Command(line.split(' ').map(|word| Bytes::copy_from_slice(word.as_bytes())).collect())
 }
 
+/// Their numbers come after those of the others, which golden stories have as well.
+const LATER_LIVES: &[(&[&str], &[&str])] = &[
+    (
+        &[
+            "SETBIT b 9 1",
+            "BITOP NOT n b",
+            "BITFIELD f SET u5 3 17 OVERFLOW SAT INCRBY i8 #2 200",
+            "PFADD h a b c",
+            "PFADD i d e",
+            "PFMERGE j h i",
+        ],
+        &["BITCOUNT b", "BITPOS n 0 0 -1 BIT", "GETBIT b 9", "BITFIELD_RO f GET u5 3", "PFCOUNT h i"],
+    ),
+    (
+        &[
+            "GEOADD g CH 13.361389 38.115556 p 15.087269 37.502669 c",
+            "GEOSEARCHSTORE d g FROMLONLAT 15 37 BYRADIUS 200 km STOREDIST",
+            "GEORADIUS g 15 37 200 km STORE e",
+            "GEORADIUSBYMEMBER g p 1 km",
+        ],
+        &[
+            "GEODIST g p c km",
+            "GEOPOS g p q",
+            "GEOHASH g p",
+            "GEOSEARCH g FROMMEMBER p BYBOX 400 400 mi WITHDIST WITHCOORD WITHHASH",
+        ],
+    ),
+];
+
 fn add_redis(seeds: &mut Seeds) {
     const LIVES: &[(&[&str], &[&str])] = &[
         (
@@ -167,6 +196,11 @@ fn add_redis(seeds: &mut Seeds) {
     seeds.add("base_codec", reply.to_bytes());
     seeds.add("base_codec", redis::Reply::Error("WRONGTYPE".into()).to_bytes());
     seeds.add("backend_redis", core_backends::encode_reply(&Ok(reply)));
+    for (commands, queries) in LATER_LIVES {
+        let commands: Vec<redis::Command> = commands.iter().map(|line| words(line)).collect();
+        let queries: Vec<redis::Command> = queries.iter().map(|line| words(line)).collect();
+        seeds.add("backend_redis", life(&commands, &queries));
+    }
 }
 
 fn add_allocator(seeds: &mut Seeds) {

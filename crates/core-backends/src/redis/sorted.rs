@@ -75,12 +75,13 @@ fn place(store: &mut Store<'_>, meta: &mut Meta, member: &[u8], old: Option<f64>
 }
 
 #[derive(Default)]
-struct AddOptions {
-    if_absent: bool,
-    if_present: bool,
+pub(super) struct AddOptions {
+    pub if_absent: bool,
+    pub if_present: bool,
     greater: bool,
     less: bool,
-    changed: bool,
+    /// Those that have changed are counted, too.
+    pub changed: bool,
     increment: bool,
 }
 
@@ -144,7 +145,8 @@ pub(super) fn zadd(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
     add(store, &argv[1], &options, &scores)
 }
 
-fn add(store: &mut Store<'_>, key: &[u8], options: &AddOptions, scores: &[(f64, &Bytes)]) -> Done {
+/// Gives members their scores.
+pub(super) fn add(store: &mut Store<'_>, key: &[u8], options: &AddOptions, scores: &[(f64, &Bytes)]) -> Done {
     let mut meta = match store.find_kind(key, Kind::Sorted)? {
         Some(meta) => meta,
         None if options.if_present => return Ok(if options.increment { Reply::Nil } else { integer(0) }),

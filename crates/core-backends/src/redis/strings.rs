@@ -38,14 +38,24 @@ pub(super) const COMMANDS: &[Entry] = &[
     write("delex", delex),
 ];
 
+/// What one command reads of strings, all of them together (BITOP, PFCOUNT, PFMERGE), at most.
+pub(super) const STRINGS_BYTES_MAX: usize = 4 * REPLY_BYTES_MAX;
+/// So many bytes of a string that is read through are as much work as looking at a row.
+const BYTES_A_ROW: usize = 256;
+
 const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 
 fn value_of(meta: Option<Meta>) -> Reply {
     meta.map_or(Reply::Nil, |meta| Reply::Bulk(meta.value))
 }
 
+/// Counts a string that is read through as work.
+pub(super) fn count_bytes(moment: &Moment, bytes: usize) {
+    moment.work.add((bytes / BYTES_A_ROW) as u64);
+}
+
 /// Makes the key a string with this value, whatever it was.
-fn put(store: &mut Store<'_>, key: &[u8], old: Option<Meta>, value: Bytes, expires_ms: u64) {
+pub(super) fn put(store: &mut Store<'_>, key: &[u8], old: Option<Meta>, value: Bytes, expires_ms: u64) {
     let mut meta = match old {
         Some(meta) if meta.kind == Kind::String => meta,
         Some(other) => {
@@ -59,7 +69,7 @@ fn put(store: &mut Store<'_>, key: &[u8], old: Option<Meta>, value: Bytes, expir
 }
 
 /// As `put`, keeping the expiry.
-fn edit(store: &mut Store<'_>, key: &[u8], old: Option<Meta>, value: Bytes) {
+pub(super) fn edit(store: &mut Store<'_>, key: &[u8], old: Option<Meta>, value: Bytes) {
     let expires_ms = old.as_ref().map_or(0, |meta| meta.expires_ms);
     put(store, key, old, value, expires_ms);
 }

@@ -5,7 +5,9 @@
 //! Held by: `every_command_runs_as_what_it_is`.
 
 use super::store::{Store, View};
-use super::{channels, dump, expiry, hashes, keys, lists, sets, sort, sorted, streams, strings, Done};
+use super::{
+    bits, channels, dump, expiry, geo, hashes, hyperloglog, keys, lists, sets, sort, sorted, streams, strings, Done,
+};
 use base_types::redis::{CommandSpec, Group};
 use bytes::Bytes;
 
@@ -31,7 +33,10 @@ pub(super) const fn write(name: &'static str, run: WriteRun) -> Entry {
 
 const fn of_group(group: Group) -> &'static [&'static [Entry]] {
     match group {
-        Group::String | Group::Bitmap | Group::HyperLogLog => &[strings::COMMANDS],
+        Group::String => &[strings::COMMANDS],
+        Group::Bitmap => &[bits::COMMANDS, bits::field::COMMANDS],
+        Group::HyperLogLog => &[hyperloglog::COMMANDS],
+        Group::Geo => &[geo::COMMANDS],
         Group::Generic => &[keys::COMMANDS, expiry::COMMANDS, sort::COMMANDS, dump::COMMANDS],
         Group::Server => &[keys::COMMANDS],
         Group::Hash => &[hashes::COMMANDS],
@@ -67,7 +72,8 @@ mod tests {
         let known = |entry: &Entry| base_types::redis::find(entry.0.as_bytes()).is_some();
         let tables = [strings::COMMANDS, keys::COMMANDS, expiry::COMMANDS, sort::COMMANDS, dump::COMMANDS];
         let more = [hashes::COMMANDS, lists::COMMANDS, sets::COMMANDS, sorted::COMMANDS, streams::COMMANDS];
-        for table in tables.into_iter().chain(more).chain([channels::COMMANDS]) {
+        let rest = [channels::COMMANDS, bits::COMMANDS, bits::field::COMMANDS, hyperloglog::COMMANDS, geo::COMMANDS];
+        for table in tables.into_iter().chain(more).chain(rest) {
             assert!(table.iter().all(known));
         }
     }

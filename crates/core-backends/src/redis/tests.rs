@@ -4,6 +4,9 @@ use crate::testing::MapSpace;
 use base_types::LogIndex;
 use std::collections::{BTreeMap, BTreeSet};
 
+mod bits;
+mod geo;
+mod hyperloglog;
 mod keys;
 mod lists;
 mod sorted;

@@ -361,3 +361,17 @@ pub(in super::super) fn zremrangebylex(store: &mut Store<'_>, argv: &[Bytes]) ->
 pub(super) fn ends(store: &Store<'_>, meta: &Meta, last: bool, count: u64) -> Result<Vec<(Bytes, f64)>, Fail> {
     Rows::all(meta).take(&*store.space, last, 0, count.min(REPLY_ELEMENTS_MAX as u64))
 }
+
+/// Visits members with scores from one to before another, in their order.
+pub(in super::super) fn between(
+    space: &dyn SpaceRead,
+    meta: &Meta,
+    from: f64,
+    before: f64,
+    each: impl FnMut(&[u8], f64) -> ControlFlow<()>,
+) -> Result<(), EngineError> {
+    match Rows::of(space, meta, &Span::Scores(sortable(from), sortable(before)))? {
+        Some(rows) => rows.visit(space, false, each),
+        None => Ok(()),
+    }
+}
