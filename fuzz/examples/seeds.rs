@@ -10,6 +10,7 @@ mod seeds {
     pub mod buckets;
     pub mod logs;
     pub mod nodes;
+    pub mod redis;
     pub mod s3;
     pub mod texts;
     pub mod versioned;
@@ -46,6 +47,7 @@ fn main() {
     seeds::versioned::add(&mut seeds);
     seeds::nodes::add(&mut seeds);
     seeds::logs::add(&mut seeds);
+    seeds::redis::add(&mut seeds);
     seeds::s3::add(&mut seeds);
     for (target, list) in &seeds.0 {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target);

@@ -26,6 +26,8 @@ pub mod peer_wire;
 pub mod placement;
 #[path = "../entries/raft.rs"]
 pub mod raft;
+#[path = "../entries/redis.rs"]
+pub mod redis;
 #[path = "../entries/s3.rs"]
 pub mod s3;
 #[path = "../entries/types.rs"]

@@ -3,10 +3,12 @@
 //! By design: it decides nothing by itself; what waits is evaluated after each change, as a member of a cluster does it.
 
 use crate::database::{About, Database, Levels, Server, Session};
+use crate::request::Parser;
 use base_types::access::Caller;
 use base_types::codec::Encode;
 use base_types::redis::{RedisAnswer, RedisAsk, RedisCall};
 use base_types::{ErrorCode, Generation, LogIndex, Refusal};
+use bytes::Bytes;
 use core_backends::testing::MapSpace;
 use core_backends::{decode_reply, redis, ApplyContext};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -163,4 +165,21 @@ impl Database for Memory {
     fn random(&self) -> u64 {
         self.random.fetch_add(1, Ordering::Relaxed)
     }
+}
+
+/// The commands in bytes that come in pieces of so many, and the error that ended them. `strict`: nobody has said who it is.
+pub fn requests(bytes: &[u8], piece: usize, strict: bool) -> (Vec<Vec<Bytes>>, Option<String>) {
+    let (mut parser, mut commands) = (Parser::default(), Vec::new());
+    parser.set_strict(strict);
+    for part in bytes.chunks(piece.max(1)) {
+        parser.buffer().extend_from_slice(part);
+        loop {
+            match parser.next() {
+                Ok(Some(words)) => commands.push(words),
+                Ok(None) => break,
+                Err(error) => return (commands, Some(error.0)),
+            }
+        }
+    }
+    (commands, None)
 }
