@@ -71,9 +71,15 @@ def redis(guide):
     guide.page("redis.md", "Redis commands", """
 ## Redis
 
-Runs a replicated command of a cluster's `redis` backend. The reply is Redis's own: a number, a text, `null`, a list or `"OK"`. An error of Redis's
-own kind is `{"error": …}`; the command then changed nothing. There is no door that speaks the Redis protocol yet.
+Runs a replicated command in a `keyspace` of the kind `redis`, in its database 0, or in a `cluster` that has a `redis` backend. The reply is Redis's
+own: a number, a text, `null`, a list or `"OK"`. An error of Redis's own kind is `{"error": …}`; the command then changed nothing.
+
+In a keyspace a command needs the rights `read` or `write` on `redis/KEYSPACE/KEY` for each of its keys. Commands without keys (`DBSIZE`, `SCAN`,
+`FLUSHDB`, `PUBLISH`) need them on the whole keyspace. A command that writes and shows what was there (`INCR`, `LPOP`, `SET … GET`) needs both. In a
+cluster every command needs both on `cluster/NAME`.
 """)
+    guide.show({"action": "Redis", "keyspace": "redis", "command": ["SET", "hello", "world", "EX", "60"]})
+    guide.show({"action": "Redis", "keyspace": "redis", "command": ["GET", "hello"]}, node=5)
     guide.show({"action": "Redis", "cluster": NAME, "command": ["HSET", "order:1", "item", "tea", "count", "3"]})
     guide.show({"action": "Redis", "cluster": NAME, "command": ["HGETALL", "order:1"]}, node=5)
     guide.show({"action": "Redis", "cluster": NAME, "command": ["INCR", "order:1"]}, node=5)

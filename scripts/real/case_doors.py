@@ -1,4 +1,5 @@
-"""Both doors on the same keys: etcd's Go client and JSON write, read and compare through all nodes, and Porcupine judges them as one history.
+"""Two doors on the same keys: etcd's Go client or go-redis, and JSON, write, read and compare through all nodes, and Porcupine judges them as
+one history.
 
 Always: a world of `hive dev`, whose nodes are killed (kill -9, by the ids in its ready file) and started again; once a run the recorded
 history is bent, and the judge has to find that.
@@ -33,7 +34,7 @@ def dev_world():
 
 def build_clients():
     if shutil.which("go") is None:
-        raise Skip("needs Go, for etcd's client")
+        raise Skip("needs Go, for the doors' clients")
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", HERE.parents[1] / "target")) / "doors"
     done = subprocess.run(["go", "build", "-mod=readonly", "-o", str(target), "."], cwd=HERE / "doors", capture_output=True, text=True,
                           timeout=300)
@@ -58,9 +59,9 @@ def killed_meanwhile(world, drawn, clients):
 
 
 def bent(records):
-    """The same with one get more: by JSON, at the end, of what an acknowledged etcd put wrote and others have put over since."""
+    """The same with one get more: by JSON, at the end, of what an acknowledged put of the other door wrote and others have put over since."""
     for record in records:
-        if record["op"] != "put" or record["door"] != "etcd" or record["outcome"] != "ok":
+        if record["op"] != "put" or record["door"] == "json" or record["outcome"] != "ok":
             continue
         of_key = [other for other in records if other["key"] == record["key"]]
         later = [other for other in of_key if other["op"] == "put" and other["outcome"] == "ok" and other["start"] > record["end"]]
@@ -68,7 +69,7 @@ def bent(records):
             end = max(other["end"] for other in records)
             stale = {**record, "op": "get", "door": "json", "client": 10**9, "start": end + 1, "end": end + 2, "result": record["value"]}
             return of_key + [stale]
-    raise Problem("no etcd put of the history was put over by another; let the clients work longer")
+    raise Problem("no put of the other door in the history was put over by another; let the clients work longer")
 
 
 def write(path, records):
@@ -76,14 +77,14 @@ def write(path, records):
     return path
 
 
-def doors(run):
+def doors(run, other="etcd", keyspace="etcd", options=()):
     judge, clients, drawn = build_judge(), build_clients(), random.Random(random.random())
     world = dev_world()(run.hive, str(run.root), run.base_port, NODES)
     run.cleanups.append(world.stop)
     nodes = world.ready["nodes"]
     path = run.root / "history.ndjson"
-    asked = [str(clients), "-seconds", str(SECONDS), "-seed", str(drawn.randrange(1 << 30)), "-history", str(path),
-             ",".join(node["etcd"] for node in nodes), ",".join(node["http"] for node in nodes)]
+    asked = [str(clients), *options, "-keyspace", keyspace, "-seconds", str(SECONDS), "-seed", str(drawn.randrange(1 << 30)), "-history",
+             str(path), ",".join(node[other] for node in nodes), ",".join(node["http"] for node in nodes)]
     with subprocess.Popen(asked, stderr=subprocess.PIPE, text=True) as process:
         run.cleanups.append(process.kill)
         killed = killed_meanwhile(world, drawn, process)
@@ -98,9 +99,14 @@ def doors(run):
     records = [json.loads(line) for line in path.read_text().splitlines()]
     if not run_judge(judge, write(run.root / "bent.ndjson", bent(records)), run.root)["violations"]:
         raise Problem("the judge lets a get pass that shows what had been put over")
-    by = {door: sum(record["door"] == door for record in records) for door in ("etcd", "json")}
-    run.note(f"killed {', '.join(killed)}: {verdict['operations']} operations ({by['etcd']} by etcd, {by['json']} by JSON) on {verdict['keys']} "
+    by = {door: sum(record["door"] == door for record in records) for door in (other, "json")}
+    run.note(f"killed {', '.join(killed)}: {verdict['operations']} operations ({by[other]} by {other}, {by['json']} by JSON) on {verdict['keys']} "
              f"keys linearizable, {verdict['unknown']} of unknown outcome; the bent history was found")
 
 
-CASES = [("judged-doors", doors)]
+def plain_keyspace(run):
+    """A plain keyspace as a database of Redis clients (decision 0095)."""
+    doors(run, "redis", "default", ["-redis"])
+
+
+CASES = [("judged-doors", doors), ("judged-redis", plain_keyspace)]

@@ -1,7 +1,8 @@
-// Command doors is the clients of one history in which both doors write, read and compare the same keys: etcd's own Go client, and JSON
-// over HTTP. Each operation goes through a drawn node.
+// Command doors is the clients of one history in which two doors write, read and compare the same keys: etcd's own Go client or go-redis,
+// and JSON over HTTP. Each operation goes through a drawn node.
 //
 //	doors -seconds 30 -seed 7 -history FILE ETCD,ETCD,… HTTP,HTTP,…
+//	doors -redis -keyspace NAME … -history FILE REDIS,REDIS,… HTTP,HTTP,…
 //
 // Always: one clock for all; what was not answered is `unknown`, and its client goes on under another name; what was refused for certain is
 // left out. After the time each key is read once more through every node by both doors.
@@ -25,6 +26,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
@@ -118,12 +120,51 @@ func sure(err error) outcome {
 	return done
 }
 
-type jsonDoor struct{ addresses []string }
+// Clients of the Redis door; each picks the keyspace by its user.
+type redisDoor struct{ clients []*redis.Client }
+
+func (redisDoor) name() string { return "redis" }
+
+func (d redisDoor) do(node int, r *record) (any, outcome) {
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	client := d.clients[node]
+	switch r.Op {
+	case "get":
+		value, err := client.Get(ctx, r.Key).Result()
+		if errors.Is(err, redis.Nil) {
+			return (*string)(nil), done
+		}
+		if err != nil {
+			return nil, unknown
+		}
+		return &value, done
+	case "put":
+		return nil, sure(client.Set(ctx, r.Key, r.Value, 0).Err())
+	case "delete":
+		return nil, sure(client.Del(ctx, r.Key).Err())
+	default: // set-if
+		words := []any{"SET", r.Key, r.Value, "NX"}
+		if r.Expected != nil {
+			words = []any{"SET", r.Key, r.Value, "IFEQ", *r.Expected}
+		}
+		err := client.Do(ctx, words...).Err()
+		if errors.Is(err, redis.Nil) {
+			return false, done
+		}
+		return err == nil, sure(err)
+	}
+}
+
+type jsonDoor struct {
+	keyspace  string
+	addresses []string
+}
 
 func (jsonDoor) name() string { return "json" }
 
 func (d jsonDoor) do(node int, r *record) (any, outcome) {
-	asked := map[string]any{"keyspace": "etcd", "key": r.Key, "deadline_ms": 2000}
+	asked := map[string]any{"keyspace": d.keyspace, "key": r.Key, "deadline_ms": 2000}
 	switch r.Op {
 	case "get":
 		asked["action"], asked["read_consistency"] = "KvGet", "strong"
@@ -279,19 +320,35 @@ func (h *history) write(path string) error {
 	return file.Close()
 }
 
-func run(seconds int, seed int64, path string, etcds, https []string) error {
+func etcdDoor(addresses []string) (door, error) {
 	var own etcd
-	for _, address := range etcds {
+	for _, address := range addresses {
 		client, err := clientv3.New(clientv3.Config{
 			Endpoints: []string{address}, DialTimeout: callTimeout, DialKeepAliveTime: 2 * time.Second,
 			DialKeepAliveTimeout: 2 * time.Second, Logger: zap.NewNop(),
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		own.clients = append(own.clients, client)
 	}
-	doors, nodes := []door{own, jsonDoor{https}}, len(etcds)
+	return own, nil
+}
+
+func doorOfRedis(keyspace string, addresses []string) door {
+	var own redisDoor
+	for _, address := range addresses {
+		// A write that is sent again by the client itself would be two.
+		own.clients = append(own.clients, redis.NewClient(&redis.Options{
+			Addr: strings.TrimPrefix(address, "redis://"), Username: "any@" + keyspace, Password: "any", MaxRetries: -1,
+			DialTimeout: callTimeout, ReadTimeout: callTimeout, WriteTimeout: callTimeout, ContextTimeoutEnabled: true,
+		}))
+	}
+	return own
+}
+
+func run(seconds int, seed int64, path string, first door, keyspace string, https []string) error {
+	doors, nodes := []door{first, jsonDoor{keyspace, https}}, len(https)
 	h := &history{began: time.Now()}
 	until := h.began.Add(time.Duration(seconds) * time.Second)
 	var all sync.WaitGroup
@@ -310,17 +367,26 @@ func main() {
 	seconds := flag.Int("seconds", 30, "how long clients work")
 	seed := flag.Int64("seed", 1, "of what they draw")
 	path := flag.String("history", "", "the file to write")
+	byRedis := flag.Bool("redis", false, "the first door is Redis', not etcd's")
+	keyspace := flag.String("keyspace", "etcd", "whose keys")
 	flag.Parse()
 	if flag.NArg() != 2 || *path == "" {
-		fmt.Fprintln(os.Stderr, "usage: doors -history FILE [-seconds N] [-seed N] ETCD,… HTTP,…")
+		fmt.Fprintln(os.Stderr, "usage: doors -history FILE [-seconds N] [-seed N] [-redis] [-keyspace NAME] ETCD,…|REDIS,… HTTP,…")
 		os.Exit(2)
 	}
-	etcds, https := strings.Split(flag.Arg(0), ","), strings.Split(flag.Arg(1), ",")
-	if len(etcds) != len(https) {
+	addresses, https := strings.Split(flag.Arg(0), ","), strings.Split(flag.Arg(1), ",")
+	if len(addresses) != len(https) {
 		fmt.Fprintln(os.Stderr, "doors: give as many addresses of one door as of the other")
 		os.Exit(2)
 	}
-	if err := run(*seconds, *seed, *path, etcds, https); err != nil {
+	first, err := doorOfRedis(*keyspace, addresses), error(nil)
+	if !*byRedis {
+		first, err = etcdDoor(addresses)
+	}
+	if err == nil {
+		err = run(*seconds, *seed, *path, first, *keyspace, https)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "doors:", err)
 		os.Exit(1)
 	}
