@@ -27,6 +27,8 @@ use bytes::Bytes;
 
 /// Databases of a cluster, as `SELECT` numbers them from 0.
 pub const DATABASES: u8 = 16;
+/// Where the door keeps the sources of scripts: behind those that SELECT reaches. Only the node itself reads and writes there.
+pub const SCRIPTS_DATABASE: u8 = DATABASES;
 /// The most commands of one call.
 pub const CALL_COMMANDS_MAX: usize = 4_096;
 /// The most words that a command may have.
@@ -80,12 +82,17 @@ wire_enum! {
         3 => Versions { keys: Vec<KeyVersion> },
         /// As `Versions`, but the member keeps the read until a key has another version than given, or for some seconds.
         4 => AwaitKeys { keys: Vec<KeyVersion> },
-        /// Runs commands as `Transaction` would, and changes nothing. Answered by `Tried`.
-        5 => Try { commands: Vec<RedisCommand> },
+        /// Runs commands as `Script` would, and changes nothing: what the script has done so far, and what it does next, which `seen` does
+        /// not reach. Answered by `Tried` or `Aborted`.
+        5 => Try { watched: Vec<KeyVersion>, seen: Vec<u64>, commands: Vec<RedisCommand> },
         /// Messages with numbers above `after`; the member keeps the read until there is one, or for some seconds. Answered by `Messages`.
         6 => Messages { after: u64 },
         /// Removes what has expired. Proposed by leaders only.
         7 => Sweep,
+        /// What a script did, of which the door has run it: all commands and nothing between them, if every watched key has its version and
+        /// every command replies what the script saw (`RedisReply::digest`, in order). Picks at random begin with the call's seed. Answered by
+        /// `Replies` or `Aborted`.
+        8 => Script { watched: Vec<KeyVersion>, seen: Vec<u64>, commands: Vec<RedisCommand> },
     }
 }
 
@@ -94,11 +101,11 @@ wire_enum! {
     pub enum RedisAnswer {
         /// One for each command.
         1 => Replies { replies: Vec<RedisReply> },
-        /// A watched key has changed; nothing was done.
+        /// A watched key has changed, or a script would see another reply; nothing was done.
         2 => Aborted,
         /// In the order of the question. 0: the key is not there.
         3 => Versions { versions: Vec<u64> },
-        /// `keys`: those that the commands named, as they were before them.
+        /// Of the commands that `seen` did not reach. `keys`: those that they name, as they were before all commands.
         4 => Tried { replies: Vec<RedisReply>, keys: Vec<KeyVersion> },
         /// `reached`: the number of the last message there is. `lost`: some after the number asked for are kept no more.
         5 => Messages { messages: Vec<RedisMessage>, reached: u64, lost: bool },
@@ -144,9 +151,10 @@ impl RedisCall {
     /// The commands that it has.
     pub fn commands(&self) -> &[RedisCommand] {
         match &self.ask {
-            RedisAsk::Commands { commands } | RedisAsk::Transaction { commands, .. } | RedisAsk::Try { commands } => {
-                commands
-            }
+            RedisAsk::Commands { commands }
+            | RedisAsk::Transaction { commands, .. }
+            | RedisAsk::Try { commands, .. }
+            | RedisAsk::Script { commands, .. } => commands,
             _ => &[],
         }
     }
@@ -161,7 +169,7 @@ impl RedisCall {
             | RedisAsk::AwaitKeys { .. }
             | RedisAsk::Try { .. }
             | RedisAsk::Messages { .. } => true,
-            RedisAsk::Sweep => false,
+            RedisAsk::Sweep | RedisAsk::Script { .. } => false,
         }
     }
 
@@ -177,6 +185,8 @@ impl RedisCall {
         }
         let keys = match &self.ask {
             RedisAsk::Transaction { watched: keys, .. }
+            | RedisAsk::Try { watched: keys, .. }
+            | RedisAsk::Script { watched: keys, .. }
             | RedisAsk::Versions { keys }
             | RedisAsk::AwaitKeys { keys } => &keys[..],
             _ => &[],
@@ -185,8 +195,13 @@ impl RedisCall {
             return refuse(format!("ERR {} watched keys in one call; at most {CALL_KEYS_MAX}", keys.len()));
         }
         let databases = commands.iter().map(|command| command.database).chain(keys.iter().map(|key| key.database));
-        if databases.clone().any(|database| database >= DATABASES) {
+        if databases.clone().any(|database| database > SCRIPTS_DATABASE) {
             return refuse("ERR DB index is out of range".into());
+        }
+        if let RedisAsk::Try { seen, .. } | RedisAsk::Script { seen, .. } = &self.ask {
+            if seen.len() > commands.len() {
+                return refuse(format!("ERR {} replies were seen of {} commands", seen.len(), commands.len()));
+            }
         }
         Ok(())
     }

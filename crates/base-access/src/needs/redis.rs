@@ -14,7 +14,7 @@ use super::{cluster, Need};
 use crate::pattern::{Keys, Kind, Target};
 use crate::verb::Verb::{self, Read, Write};
 use base_types::action::KvTarget;
-use base_types::redis::{find, CommandSpec, KeyVersion, Keys as Words, RedisAsk, RedisCall, Use};
+use base_types::redis::{find, CommandSpec, KeyVersion, Keys as Words, RedisAsk, RedisCall, Use, SCRIPTS_DATABASE};
 use bytes::Bytes;
 
 /// Of commands that write: those whose replies show nothing of the values that were there. All others need read, too. Sorted.
@@ -75,6 +75,9 @@ const FIRST_IS_WRITTEN: &[&str] =
 /// Words that have a command show what was there after all: `SET k v GET`, `ZADD k INCR 1 m`.
 const SHOWING: &[(&str, &[u8])] = &[("set", b"GET"), ("zadd", b"INCR")];
 
+/// Commands by which a script is added to those that are kept.
+const SCRIPT_WRITES: &[&str] = &["hset", "incrby"];
+
 type Check<'c, 'a, E> = &'c mut dyn FnMut(Need<'a>) -> Result<(), E>;
 
 /// Of plain words: `Action::Redis`.
@@ -94,20 +97,35 @@ pub(super) fn call<'a, E>(target: &'a KvTarget, call: &'a RedisCall, check: Chec
     let mut read_all = |keys: &'a [KeyVersion]| keys.iter().try_for_each(|key| one(name, Read, &key.key, check));
     match &call.ask {
         RedisAsk::Versions { keys } | RedisAsk::AwaitKeys { keys } => return read_all(keys),
-        RedisAsk::Transaction { watched, .. } => read_all(watched)?,
-        RedisAsk::Commands { .. } | RedisAsk::Try { .. } => {}
+        RedisAsk::Transaction { watched, .. } | RedisAsk::Try { watched, .. } | RedisAsk::Script { watched, .. } => {
+            read_all(watched)?;
+        }
+        RedisAsk::Commands { .. } => {}
         // Messages of all channels.
         RedisAsk::Messages { .. } => return whole(name, Read, check),
         // Refused from every client.
         RedisAsk::Sweep => return check(Need { verb: Write, target: database(name, Keys::Any) }),
     }
-    call.commands().iter().try_for_each(|one| command(name, &one.words, check))
+    call.commands().iter().try_for_each(|one| match one.database {
+        SCRIPTS_DATABASE.. => script(name, &one.words, check),
+        _ => command(name, &one.words, check),
+    })
 }
 
 /// Of a cluster by its name: what lies there may be anybody's.
 fn raw<'a, E>(check: Check<'_, 'a, E>, target: Target<'a>) -> Result<(), E> {
     check(Need { verb: Read, target })?;
     check(Need { verb: Write, target })
+}
+
+/// Where scripts are kept: who may read any key may use and add one, for what a script may do is asked of each of its commands. To remove
+/// all of them needs all.
+fn script<'a, E>(name: &'a str, words: &'a [Bytes], check: Check<'_, 'a, E>) -> Result<(), E> {
+    let spec = words.first().and_then(|word| find(word));
+    if spec.is_some_and(|spec| spec.how == Use::Read || SCRIPT_WRITES.contains(&spec.name)) {
+        return check(Need { verb: Read, target: database(name, Keys::Any) });
+    }
+    whole(name, Write, check)
 }
 
 fn command<'a, E>(name: &'a str, words: &'a [Bytes], check: Check<'_, 'a, E>) -> Result<(), E> {

@@ -39,6 +39,13 @@ pub enum RedisReply {
     Streams(Vec<(RedisReply, RedisReply)>),
 }
 
+impl RedisReply {
+    /// What stands for it where a script's commands are compared with what the script saw.
+    pub fn digest(&self) -> u64 {
+        xxhash_rust::xxh3::xxh3_64(&self.to_bytes())
+    }
+}
+
 fn pairs(out: &mut Writer, tag: u8, pairs: &[(RedisReply, RedisReply)]) {
     out.u8(tag).varint(pairs.len() as u64);
     for (left, right) in pairs {

@@ -45,7 +45,7 @@ fn a_call_is_what_was_written() {
     assert_eq!(RedisCall::from_bytes(bytes), Ok(call.clone()));
     assert!(call.check().is_ok());
     let call = RedisCall {
-        ask: RedisAsk::Commands { commands: vec![RedisCommand { database: 16, words: words("GET a") }] },
+        ask: RedisAsk::Commands { commands: vec![RedisCommand { database: 17, words: words("GET a") }] },
         ..call
     };
     assert!(call.read_only() && call.check().is_err());

@@ -1,13 +1,13 @@
 //! Calls of the Redis door: several commands at a time, transactions, versions of keys, and reads that wait for a change.
 //!
 //! ```text
-//!   Commands, Transaction, Sweep ──▶ apply      the rest, and commands that only read ──▶ query
+//!   Commands, Transaction, Script, Sweep ──▶ apply      the rest, and commands that only read ──▶ query
 //! ```
 //!
-//! Always: a transaction whose watched keys have changed does nothing; what is tried changes nothing; commands of a call see what those
-//! before them did; a call whose replies or work grow beyond a bound ends after the command that was carried out last, and says so by the
+//! Always: a transaction whose watched keys have changed does nothing; nor does a script one of whose commands would reply otherwise than
+//! it saw; what is tried changes nothing; commands of a call see what those before them did; a call whose replies or work grow beyond a bound ends after the command that was carried out last, and says so by the
 //! number of its replies.
-//! Held by: `a_transaction_is_all_or_nothing`, `what_is_tried_changes_nothing`, `commands_of_a_call_see_each_other`,
+//! Held by: `a_transaction_is_all_or_nothing`, `a_script_does_what_it_saw_or_nothing`, `what_is_tried_changes_nothing`, `commands_of_a_call_see_each_other`,
 //! `a_call_ends_where_its_replies_are_too_large`, `a_call_ends_where_it_has_worked_long`.
 //! Not here: what a command does.
 
@@ -25,7 +25,7 @@ use base_types::redis::{KeyVersion, RedisAnswer, RedisAsk, RedisCall, RedisComma
 use base_types::{ErrorCode, Refusal, VALUE_BYTES_MAX};
 use bytes::Bytes;
 
-/// The most rows that commands change which are tried; beyond it the call is refused.
+/// The most rows that a script changes; beyond it what it tries is refused.
 const TRY_ROWS_MAX: usize = 100_000;
 /// A call carries out no further command once its replies have so many bytes. With the reply of one command more it fits into a frame
 /// between nodes (16 MiB).
@@ -46,7 +46,7 @@ type Answered = Result<Result<RedisAnswer, Refusal>, EngineError>;
 pub(super) fn validate(call: &RedisCall) -> Result<(), Refusal> {
     call.check()?;
     match call.ask {
-        RedisAsk::Commands { .. } | RedisAsk::Transaction { .. } | RedisAsk::Sweep => Ok(()),
+        RedisAsk::Commands { .. } | RedisAsk::Transaction { .. } | RedisAsk::Script { .. } | RedisAsk::Sweep => Ok(()),
         _ => Err(Refusal::new(ErrorCode::InvalidRequest, "ERR a call that only reads was sent as a write; query it")),
     }
 }
@@ -54,6 +54,11 @@ pub(super) fn validate(call: &RedisCall) -> Result<(), Refusal> {
 pub(super) fn apply(at: ApplyContext, space: &mut dyn SpaceWrite, call: &RedisCall) -> Answered {
     if let Err(refusal) = validate(call) {
         return Ok(Err(refusal));
+    }
+    if let RedisAsk::Script { watched, seen, commands } = &call.ask {
+        // The same picks as when it was tried.
+        let moment = Moment::new(at.cluster_time_ms, call.unix_ms, call.seed);
+        return commit(space, &moment, watched, seen, commands);
     }
     // The place in the log: alike on every member, and no other entry's.
     let seed = at.index.0 ^ (u64::from(at.position) << 48) ^ u64::from(at.life.0);
@@ -92,9 +97,9 @@ pub(super) fn query(cluster_time_ms: u64, space: &dyn SpaceRead, call: &RedisCal
         RedisAsk::Versions { keys } | RedisAsk::AwaitKeys { keys } => {
             RedisAnswer::Versions { versions: versions(&mut view, keys)? }
         }
-        RedisAsk::Try { commands } => return try_all(space, &mut view, commands),
+        RedisAsk::Try { watched, seen, commands } => return try_all(space, &mut view, watched, seen, commands),
         RedisAsk::Messages { after } => channels::messages(space, *after)?,
-        RedisAsk::Sweep => return Ok(Err(not_a_read())),
+        RedisAsk::Sweep | RedisAsk::Script { .. } => return Ok(Err(not_a_read())),
     }))
 }
 
@@ -249,9 +254,58 @@ pub(super) fn read_one(space: &Counted<'_>, run: impl FnOnce() -> Done) -> Resul
     })
 }
 
-fn try_all(space: &dyn SpaceRead, view: &mut View<'_>, commands: &[RedisCommand]) -> Answered {
+/// Whether commands reply what a script saw of them.
+fn as_seen(replies: &[Reply], seen: &[u64]) -> bool {
+    replies.len() >= seen.len() && replies.iter().zip(seen).all(|(reply, seen)| reply.digest() == *seen)
+}
+
+/// What a script has done, on an overlay. `None`: it would see something else.
+fn replay<'s>(
+    space: &'s dyn SpaceRead,
+    moment: &Moment,
+    watched: &[KeyVersion],
+    seen: &[u64],
+    commands: &[RedisCommand],
+) -> Result<Option<(Overlay<'s>, Vec<Reply>)>, EngineError> {
+    if changed(&View::open(space, moment.clone())?, watched)? {
+        return Ok(None);
+    }
+    let mut overlay = Overlay::new(space);
+    let mut counted = CountedWrite::new(&mut overlay, moment.work.clone());
+    let mut store = Store::open(&mut counted, moment.clone())?;
+    let replies = run_all(&mut store, commands, Room::whole())?;
+    store.finish()?;
+    Ok(as_seen(&replies, seen).then_some((overlay, replies)))
+}
+
+fn commit(
+    space: &mut dyn SpaceWrite,
+    moment: &Moment,
+    watched: &[KeyVersion],
+    seen: &[u64],
+    commands: &[RedisCommand],
+) -> Answered {
+    let Some((overlay, replies)) = replay(space, moment, watched, seen, commands)? else {
+        return Ok(Ok(RedisAnswer::Aborted));
+    };
+    for (key, row) in overlay.into_changes() {
+        match row {
+            Some(row) => space.put(key, row),
+            None => space.delete(key),
+        }
+    }
+    Ok(Ok(RedisAnswer::Replies { replies }))
+}
+
+fn try_all(
+    space: &dyn SpaceRead,
+    view: &mut View<'_>,
+    watched: &[KeyVersion],
+    seen: &[u64],
+    commands: &[RedisCommand],
+) -> Answered {
     let mut keys: Vec<KeyVersion> = Vec::new();
-    for command in commands {
+    for command in commands.iter().skip(seen.len()) {
         for key in command.keys() {
             if !keys.iter().any(|known| known.database == command.database && known.key == *key) {
                 keys.push(KeyVersion { database: command.database, key: key.clone(), version: 0 });
@@ -261,14 +315,14 @@ fn try_all(space: &dyn SpaceRead, view: &mut View<'_>, commands: &[RedisCommand]
     for key in &mut keys {
         key.version = version(view, key)?;
     }
-    let mut overlay = Overlay::new(space);
-    let mut store = Store::open(&mut overlay, view.moment.clone())?;
-    let replies = run_all(&mut store, commands, Room::whole())?;
+    let Some((overlay, mut replies)) = replay(space, &view.moment, watched, seen, commands)? else {
+        return Ok(Ok(RedisAnswer::Aborted));
+    };
     if overlay.rows() > TRY_ROWS_MAX {
         let message = format!("ERR the script changes more than {TRY_ROWS_MAX} rows");
         return Ok(Err(Refusal::new(ErrorCode::InvalidRequest, message)));
     }
-    Ok(Ok(RedisAnswer::Tried { replies, keys }))
+    Ok(Ok(RedisAnswer::Tried { replies: replies.split_off(seen.len()), keys }))
 }
 
 /// Whether a query may wait. Plain words begin with their number, which is not zero.

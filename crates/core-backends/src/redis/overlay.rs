@@ -1,4 +1,4 @@
-//! A space with changes over it that nobody else sees: what `Try` runs on.
+//! A space with changes over it that nobody else sees: what scripts run on, tried or committed.
 //!
 //! By design: a read sees the changes; the space below is never written. Rows in memory are bounded by the caller, who asks [`Overlay::rows`].
 
@@ -23,6 +23,11 @@ impl<'s> Overlay<'s> {
     /// How many rows differ.
     pub fn rows(&self) -> usize {
         self.changes.len()
+    }
+
+    /// What differs, by key.
+    pub fn into_changes(self) -> BTreeMap<Bytes, Option<Bytes>> {
+        self.changes
     }
 }
 

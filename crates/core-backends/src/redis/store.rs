@@ -26,7 +26,7 @@ use crate::rows::{key as row_key, key_number, page, prefix_end, prefix_page};
 use base_engine::{Direction, EngineError, KeyRange};
 use base_types::codec::{DecodeError, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
-use base_types::redis::{KeyVersion, DATABASES};
+use base_types::redis::{KeyVersion, DATABASES, SCRIPTS_DATABASE};
 use base_types::KEY_BYTES_MAX;
 use bytes::Bytes;
 use std::cell::Cell;
@@ -54,6 +54,9 @@ const ELEMENT: u8 = b'e';
 const ORDER: u8 = b'o';
 pub(super) const GARBAGE: u8 = b'g';
 pub(super) const GARBAGE_EPOCH: u8 = b'G';
+
+/// Databases of a space: those that clients reach, and where scripts are kept.
+const DATABASES_ALL: usize = SCRIPTS_DATABASE as usize + 1;
 
 /// Where a list's first element goes: in the middle of what a position can be.
 pub(super) const LIST_MIDDLE: u64 = 1 << 63;
@@ -198,14 +201,14 @@ pub(super) struct State {
     version: u64,
     epoch: u32,
     pub garbage: u64,
-    pub databases: [Database; DATABASES as usize],
+    pub databases: [Database; DATABASES_ALL],
 }
 
 impl Default for State {
-    /// Each database begins with its own number as its epoch.
+    /// Each database begins with its own number as its epoch; that of scripts is never given another, so it has the last epoch there is.
     fn default() -> State {
-        let mut databases = [Database { epoch: 0, keys: 0, expiring: 0 }; DATABASES as usize];
-        for (epoch, database) in (0..).zip(&mut databases) {
+        let mut databases = [Database { epoch: u32::MAX, keys: 0, expiring: 0 }; DATABASES_ALL];
+        for (epoch, database) in (0..u32::from(DATABASES)).zip(&mut databases) {
             database.epoch = epoch;
         }
         State { sequence: 0, version: 0, epoch: u32::from(DATABASES) - 1, garbage: 0, databases }
@@ -248,7 +251,7 @@ impl State {
 
     /// A database that there is: the number was checked when the call was decoded.
     fn database(&self, number: u8) -> &Database {
-        &self.databases[usize::from(number % DATABASES)]
+        &self.databases[usize::from(number) % DATABASES_ALL]
     }
 }
 
@@ -418,7 +421,7 @@ impl<'s> Store<'s> {
     }
 
     fn here(&mut self) -> &mut Database {
-        &mut self.state.databases[usize::from(self.database % DATABASES)]
+        &mut self.state.databases[usize::from(self.database) % DATABASES_ALL]
     }
 
     pub fn now(&self) -> u64 {
@@ -572,7 +575,7 @@ impl<'s> Store<'s> {
         if self.here().keys == 0 {
             return Ok(());
         }
-        let Some(epoch) = self.state.epoch.checked_add(1) else {
+        let Some(epoch) = self.state.epoch.checked_add(1).filter(|epoch| *epoch < u32::MAX) else {
             return fail("ERR the database cannot be flushed any more; delete the keyspace and create it again");
         };
         self.space.put(row_key(GARBAGE_EPOCH, &[&self.epoch().to_be_bytes()]), Bytes::new());

@@ -26,7 +26,10 @@ fn of(text: &str) -> String {
     let plain = needs(&Action::Redis { target: target(), command: split(text) }).join(", ");
     let commands = vec![RedisCommand { database: 3, words: split(text) }];
     assert_eq!(of_ask(RedisAsk::Commands { commands: commands.clone() }), plain, "{text}");
-    assert_eq!(of_ask(RedisAsk::Try { commands }), plain, "{text}");
+    let (watched, seen) = (Vec::new(), Vec::new());
+    let tried = RedisAsk::Try { watched: watched.clone(), seen: seen.clone(), commands: commands.clone() };
+    assert_eq!(of_ask(tried), plain, "{text}");
+    assert_eq!(of_ask(RedisAsk::Script { watched, seen, commands }), plain, "{text}");
     plain
 }
 

@@ -100,7 +100,7 @@ fn databases_lie_apart() {
     assert_eq!(bed.run(&[(0, "dbsize"), (15, "dbsize")]), [Reply::Integer(1), Reply::Integer(2)]);
     bed.run(&[(15, "flushdb"), (15, "set c 1")]);
     assert_eq!(bed.run(&[(0, "get a"), (15, "get a"), (15, "dbsize")]), [bulk("zero"), Reply::Nil, Reply::Integer(1)]);
-    assert!(bed.ask(RedisAsk::Commands { commands: commands(&[(16, "set a 1")]) }).is_err());
+    assert!(bed.ask(RedisAsk::Commands { commands: commands(&[(17, "set a 1")]) }).is_err());
     bed.run(&[(2, "swapdb 0 15")]);
     assert_eq!(bed.run(&[(15, "get a"), (0, "dbsize"), (0, "get c")]), [bulk("zero"), Reply::Integer(1), bulk("1")]);
     bed.run(&[(2, "swapdb 15 0"), (2, "set t 1")]);
@@ -173,6 +173,8 @@ fn what_is_tried_changes_nothing() {
     bed.run(&[(0, "rpush l a b c")]);
     let before = bed.space.clone();
     let tried = bed.ask(RedisAsk::Try {
+        watched: vec![],
+        seen: vec![],
         commands: commands(&[(0, "lpop l"), (0, "lrange l 0 -1"), (0, "set n 1"), (0, "get n")]),
     });
     let Ok(RedisAnswer::Tried { replies, keys }) = tried else { panic!("{tried:?}") };
@@ -190,6 +192,69 @@ fn what_is_tried_changes_nothing() {
     assert_eq!(done, Ok(RedisAnswer::Replies { replies: vec![bulk("a"), Reply::Ok] }));
     let again = bed.ask(RedisAsk::Transaction { watched: keys, commands: commands(&[(0, "lpop l")]) });
     assert_eq!(again, Ok(RedisAnswer::Aborted));
+}
+
+#[test]
+fn a_script_does_what_it_saw_or_nothing() {
+    let mut bed = Bed::default();
+    bed.run(&[(0, "set a 1"), (0, "sadd s a b c d e f g h"), (1, "set x 1")]);
+    let step = |bed: &mut Bed, watched: &[KeyVersion], seen: &[u64], lines: &[(u8, &str)]| {
+        let (watched, seen) = (watched.to_vec(), seen.to_vec());
+        bed.ask(RedisAsk::Try { watched, seen, commands: commands(lines) }).unwrap()
+    };
+    let tried = |answer: RedisAnswer| match answer {
+        RedisAnswer::Tried { replies, keys } => (replies, keys),
+        other => panic!("{other:?}"),
+    };
+    let (replies, watched) = tried(step(&mut bed, &[], &[], &[(0, "get a")]));
+    assert_eq!((&replies[0], watched.len()), (&bulk("1"), 1));
+    let mut done = vec![(0, "spop s"), (0, "dbsize"), (0, "incr a")];
+    let mut seen = Vec::new();
+    for upto in 1..=done.len() {
+        let (replies, _) = tried(step(&mut bed, &watched, &seen, &done[..upto]));
+        assert_eq!(replies.len(), 1, "only of what was not seen");
+        seen.push(replies[0].digest());
+    }
+    let whole = |seen: &[u64]| RedisAsk::Script {
+        watched: watched.clone(),
+        seen: seen.to_vec(),
+        commands: commands(&[(0, "spop s"), (0, "dbsize"), (0, "incr a")]),
+    };
+    // Another reply than was seen: nothing is done, whichever it is.
+    for at in 0..3 {
+        let mut other = seen.clone();
+        other[at] ^= 1;
+        let before = bed.space.clone();
+        assert_eq!(bed.ask(whole(&other)), Ok(RedisAnswer::Aborted));
+        assert_eq!(bed.space, before);
+    }
+    // A change that no reply shows does not disturb it; one that DBSIZE shows does.
+    bed.run(&[(1, "set x 2"), (0, "set new 1")]);
+    assert_eq!(bed.ask(whole(&seen)), Ok(RedisAnswer::Aborted));
+    bed.run(&[(0, "del new")]);
+    let before = bed.space.clone();
+    let committed = bed.ask(whole(&seen));
+    let Ok(RedisAnswer::Replies { replies }) = committed else { panic!("{committed:?}") };
+    assert_eq!(replies.iter().map(Reply::digest).collect::<Vec<_>>(), seen, "the same picks");
+    assert_eq!(bed.run(&[(0, "get a"), (0, "scard s")]), [bulk("2"), Reply::Integer(7)]);
+    // What was read has changed since, by the script itself.
+    let now = bed.space.clone();
+    assert_eq!(bed.ask(whole(&[])), Ok(RedisAnswer::Aborted));
+    assert_eq!(step(&mut bed, &watched, &[], &[(0, "get a")]), RedisAnswer::Aborted);
+    assert!(bed.space == now && now != before);
+    done.truncate(1);
+    let beyond = RedisAsk::Script { watched: vec![], seen: vec![1, 2], commands: commands(&done) };
+    assert!(bed.ask(beyond).is_err());
+}
+
+#[test]
+fn scripts_are_kept_beside_the_databases() {
+    let mut bed = Bed::default();
+    bed.run(&[(16, "hset scripts a b"), (0, "set a 1"), (3, "set a 1")]);
+    assert_eq!(bed.run(&[(0, "flushall"), (0, "swapdb 0 16")])[1], Reply::Error("ERR DB index is out of range".into()));
+    assert_eq!(bed.run(&[(16, "hget scripts a"), (0, "dbsize"), (15, "dbsize")])[0], bulk("b"));
+    assert_eq!(bed.run(&[(16, "flushdb"), (16, "dbsize")]), [Reply::Ok, Reply::Integer(0)]);
+    assert!(bed.ask(RedisAsk::Commands { commands: commands(&[(17, "set a 1")]) }).is_err());
 }
 
 #[test]
