@@ -17,6 +17,9 @@ mod server;
 mod subscribe;
 mod table;
 
+#[cfg(feature = "scripts")]
+pub(crate) use server::REDIS_VERSION;
+
 use crate::connection::Connection;
 use crate::error::error;
 use crate::request::Words;
@@ -107,6 +110,11 @@ pub(crate) async fn reply_to(of: &mut Connection, spec: &'static CommandSpec, wo
         "acl" => acl::on_acl(of, &words),
         "hive" => hive::on_hive(of, words).await,
         "pubsub" => subscribe::on_pubsub(of, &words),
+        #[cfg(feature = "scripts")]
+        "eval" | "evalsha" | "eval_ro" | "evalsha_ro" => crate::script::on_eval(of, spec.name, words).await,
+        #[cfg(feature = "scripts")]
+        "script" => crate::script::on_script(of, &words).await,
+        #[cfg(not(feature = "scripts"))]
         "eval" | "evalsha" | "eval_ro" | "evalsha_ro" | "script" => {
             error("ERR scripts are not offered by this build; use MULTI and WATCH")
         }

@@ -20,6 +20,8 @@ pub struct Door {
     pub(crate) clients: Rc<Clients>,
     pub(crate) blocked: Rc<Blocked>,
     pub(crate) hubs: Rc<Hubs>,
+    #[cfg(feature = "scripts")]
+    pub(crate) scripts: crate::script::Scripts,
     /// With which connections begin.
     pub(crate) levels: Levels,
 }
@@ -31,6 +33,16 @@ impl Door {
         tokio::task::spawn_local(gatherer.clone().run());
         let hubs = Hubs::new(database.clone());
         let (clients, blocked) = (Rc::default(), Rc::default());
-        Rc::new(Door { database, metrics, gatherer, clients, blocked, hubs, levels: Levels::default() })
+        Rc::new(Door {
+            database,
+            metrics,
+            gatherer,
+            clients,
+            blocked,
+            hubs,
+            #[cfg(feature = "scripts")]
+            scripts: Default::default(),
+            levels: Levels::default(),
+        })
     }
 }

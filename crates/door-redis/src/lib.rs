@@ -21,6 +21,8 @@ pub mod metrics;
 mod pubsub;
 mod reply;
 mod request;
+#[cfg(feature = "scripts")]
+mod script;
 #[cfg(feature = "testing")]
 pub mod testing;
 

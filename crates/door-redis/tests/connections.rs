@@ -143,7 +143,7 @@ async fn who_has_not_said_who_it_is_may_do_little() {
         client.send("GET a").await;
         let mut text = [0; 33];
         client.0.read_exact(&mut text).await.unwrap();
-        assert_eq!(&text[..], b"-NOAUTH Authentication required.\r"[..].as_ref());
+        assert_eq!(text[..], b"-NOAUTH Authentication required.\r"[..]);
         client.expect_byte(b'\n').await;
         client.send("AUTH wrong").await;
         client.expect_line("-WRONGPASS invalid username-password pair or user is disabled.").await;

@@ -130,7 +130,12 @@ fn calls_are_served_through_every_node() {
     let done = RedisAnswer::Replies { replies: vec![ok.clone()] };
     assert_eq!(call(&mut world, 3, &target, transaction()), Ok(done));
     assert_eq!(call(&mut world, 4, &target, transaction()), Ok(RedisAnswer::Aborted));
-    let tried = call(&mut world, 1, &target, RedisAsk::Try { watched: vec![], seen: vec![], commands: commands(&["SET a 10"]) });
+    let tried = call(
+        &mut world,
+        1,
+        &target,
+        RedisAsk::Try { watched: vec![], seen: vec![], commands: commands(&["SET a 10"]) },
+    );
     assert!(matches!(tried, Ok(RedisAnswer::Tried { .. })), "{tried:?}");
     let read = RedisAsk::Commands { commands: commands(&["GET a"]) };
     let unchanged = RedisAnswer::Replies { replies: vec![RedisReply::Bulk(bytes("9"))] };

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use std::time::Duration;
 
 /// The version of Redis whose commands these are.
-pub(super) const REDIS_VERSION: &str = "7.0.15";
+pub(crate) const REDIS_VERSION: &str = "7.0.15";
 /// The longest DEBUG SLEEP, in seconds.
 const SLEEP_S_MAX: f64 = 10.0;
 

@@ -1,0 +1,317 @@
+//! Scripts: EVAL, EVALSHA, their `_RO` forms, and SCRIPT.
+//!
+//! ```text
+//!   client ─ EVAL ─▶ connection's task ── script ──▶ a thread with Lua (`pool.rs`, `machine.rs`)
+//!                        │   ◀── redis.call, one at a time ──┘
+//!                        ├─ tries it: nothing is changed (`attempt.rs`) ─▶ Database
+//!                        └─ at the end: all that it did, at once, if it would see the same; else it is run again
+//! ```
+//! Always: of a script all is done or nothing, and nobody sees a part; how long, how large and how often it runs is bounded (`limits.rs`);
+//! each of its commands needs the rights that it needs of a client.
+//! Held by: `scripts_at_the_same_time_lose_nothing`, `a_script_that_is_cut_changes_nothing`, `a_script_may_do_what_its_user_may`.
+//! By design: what a script did before it ran into an error stays done, as in Redis; what was stopped (time, memory, SCRIPT KILL) is not.
+//! Not here: what a command does. Why scripts do not run in the database: docs/decisions/0094.
+
+mod attempt;
+mod kept;
+mod libraries;
+mod limits;
+mod machine;
+mod pool;
+mod turns;
+mod values;
+
+use crate::commands::upper;
+use crate::connection::Connection;
+use crate::database::Session;
+use crate::error::{error, of_refusal, unknown_subcommand, wrong_count, NO_AUTH};
+use crate::request::Words;
+use attempt::{Attempt, Cut};
+use base_types::redis::RedisReply;
+use bytes::Bytes;
+use libraries::sha1_of;
+use limits::*;
+use machine::{Ended, Script, Stop, Why};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot};
+
+/// What the scripts of a thread share.
+#[derive(Default)]
+pub(crate) struct Scripts {
+    remembered: kept::Remembered,
+    turns: Rc<turns::Turns>,
+    running: RefCell<Vec<(Rc<Session>, Weak<Stop>)>>,
+}
+
+/// Carries out EVAL and its like.
+pub(crate) async fn on_eval(of: &Connection, name: &str, words: Words) -> RedisReply {
+    let Some(session) = of.session() else { return error(NO_AUTH) };
+    let (keys, arguments) = match keys_and_arguments(&words) {
+        Ok(both) => both,
+        Err(refused) => return refused,
+    };
+    let by_name = name.starts_with("evalsha");
+    let (name_of, source) = if by_name {
+        let wanted = String::from_utf8_lossy(&words[1]).to_ascii_lowercase();
+        match kept::find(of, &session, &wanted).await {
+            Ok(Some(source)) => (wanted, source),
+            Ok(None) => return error("NOSCRIPT No matching script. Please use EVAL."),
+            Err(refusal) => return of_refusal(&refusal, false),
+        }
+    } else {
+        (sha1_of(&words[1]), words[1].clone())
+    };
+    let (flags, body) = match split_flags(&source) {
+        Ok(both) => both,
+        Err(refused) => return refused,
+    };
+    let by_reader = name.ends_with("_ro");
+    if by_reader && flags.is_some_and(|flags| !flags.no_writes) {
+        return error("ERR Can not execute a script with write flag using *_ro command.");
+    }
+    let read_only = by_reader || flags.is_some_and(|flags| flags.no_writes);
+    let script = Script { source: body, name: name_of, keys, arguments };
+    if by_name {
+        return run(of, &session, &script, read_only).await;
+    }
+    // What could not be kept is sent again by clients.
+    let (reply, _) =
+        futures::future::join(run(of, &session, &script, read_only), kept::keep(of, &session, &script.name, &source))
+            .await;
+    reply
+}
+
+fn keys_and_arguments(words: &Words) -> Result<(Vec<Bytes>, Vec<Bytes>), RedisReply> {
+    let count = words.get(2).and_then(|word| std::str::from_utf8(word).ok()?.parse::<i64>().ok());
+    let Some(count) = count else { return Err(error("ERR value is not an integer or out of range")) };
+    let Ok(count) = usize::try_from(count) else { return Err(error("ERR Number of keys can't be negative")) };
+    if count > words.len() - 3 {
+        return Err(error("ERR Number of keys can't be greater than number of args"));
+    }
+    let (keys, arguments) = words[3..].split_at(count);
+    Ok((keys.to_vec(), arguments.to_vec()))
+}
+
+/// What the first line of a script says of it.
+#[derive(Clone, Copy, Default)]
+struct Flags {
+    no_writes: bool,
+}
+
+/// `#!lua flags=…`, and what follows, its lines counted as before. `None`: there is no such line.
+fn split_flags(source: &Bytes) -> Result<(Option<Flags>, Bytes), RedisReply> {
+    if !source.starts_with(b"#!") {
+        return Ok((None, source.clone()));
+    }
+    let end = source.iter().position(|byte| *byte == b'\n').unwrap_or(source.len());
+    let line = String::from_utf8_lossy(&source[2..end]).into_owned();
+    let mut parts = line.split_whitespace();
+    match parts.next() {
+        Some("lua") => {}
+        other => return Err(error(format!("ERR Unexpected engine in script shebang: {}", other.unwrap_or_default()))),
+    }
+    let mut flags = Flags::default();
+    for part in parts {
+        let Some(named) = part.strip_prefix("flags=") else {
+            return Err(error(format!("ERR Unknown lua shebang option: {part}")));
+        };
+        for flag in named.split(',').filter(|flag| !flag.is_empty()) {
+            match flag {
+                "no-writes" => flags.no_writes = true,
+                "allow-oom" | "allow-stale" | "no-cluster" | "allow-cross-slot-keys" => {}
+                other => return Err(error(format!("ERR Unexpected flag in script shebang: {other}"))),
+            }
+        }
+    }
+    Ok((Some(flags), source.slice(end..)))
+}
+
+/// Runs a script until what it did is done, or it cannot be.
+async fn run(of: &Connection, session: &Rc<Session>, script: &Script, read_only: bool) -> RedisReply {
+    let scripts = &of.door.scripts;
+    let turn = match read_only {
+        true => None,
+        false => Some(scripts.turns.take(&session.keyspace, of.client.database, &script.keys).await),
+    };
+    let begun = Instant::now();
+    let mut pause = SCRIPT_PAUSE_US;
+    for number in 0..SCRIPT_RUNS_MAX {
+        let mut attempt = Attempt::new(of, session.clone());
+        (attempt.read_only, attempt.predicts) = (read_only, number == 0);
+        match once(of, session, script, attempt).await {
+            Ok(reply) => return reply,
+            Err(Cut::Answer(reply)) => return reply,
+            Err(Cut::Conflict) if begun.elapsed() > SCRIPT_TIME_MAX => break,
+            Err(Cut::Conflict) => {}
+        }
+        tokio::time::sleep(Duration::from_micros(of.door.database.random() % pause)).await;
+        pause = (pause * 2).min(SCRIPT_PAUSE_US_MAX);
+    }
+    drop(turn);
+    error("TRYAGAIN others changed what the script reads while it ran, each time it was run; it has changed nothing")
+}
+
+/// What a script's thread says to the task of its connection.
+enum Said {
+    Call { words: Words, answer: oneshot::Sender<RedisReply> },
+    Ended(Ended),
+}
+
+/// Stops a script of which nobody waits for the reply.
+struct Leaves(Arc<Stop>);
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        self.0.set(Why::Left);
+    }
+}
+
+/// Runs a script once, and does what it did.
+async fn once(
+    of: &Connection,
+    session: &Rc<Session>,
+    script: &Script,
+    mut attempt: Attempt,
+) -> Result<RedisReply, Cut> {
+    let answer = |text: String| Err(Cut::Answer(error(text)));
+    let stop = Arc::new(Stop::new(Instant::now() + SCRIPT_TIME_MAX));
+    let (sender, mut said) = mpsc::channel(1);
+    if !pool::submit(job(script.clone(), stop.clone(), sender)) {
+        return answer(format!("BUSY {SCRIPTS_WAITING_MAX} scripts wait for this node; try again later"));
+    }
+    of.door.scripts.began(session, &stop);
+    let leaves = Leaves(stop.clone());
+    let talk = async {
+        loop {
+            match said.recv().await {
+                Some(Said::Call { words, answer }) => {
+                    let reply = attempt.call(words).await?;
+                    // A script that was stopped meanwhile wants none.
+                    let _ = answer.send(reply);
+                }
+                Some(Said::Ended(ended)) => return Ok(ended),
+                None => return Err(Cut::Answer(error("ERR the script ended without a reply; report it"))),
+            }
+        }
+    };
+    let ended = match tokio::time::timeout(SCRIPT_TIME_MAX + SCRIPT_TIME_GRACE, talk).await {
+        Ok(ended) => ended?,
+        Err(_) => Ended::Stopped(Why::TimeOver),
+    };
+    drop(leaves);
+    match ended {
+        Ended::Reply(reply) => attempt.commit().await.map(|()| reply),
+        Ended::Memory => answer(format!(
+            "ERR the script needs more than {SCRIPT_MEMORY_BYTES_MAX} bytes of memory; it has changed nothing"
+        )),
+        Ended::Stopped(Why::Killed) => {
+            answer(format!("ERR Script killed by user with SCRIPT KILL. script: {}", script.name))
+        }
+        Ended::Stopped(_) => answer(format!(
+            "ERR the script ran longer than {} ms and was stopped; it has changed nothing",
+            SCRIPT_TIME_MAX.as_millis()
+        )),
+    }
+}
+
+fn job(script: Script, stop: Arc<Stop>, sender: mpsc::Sender<Said>) -> pool::Job {
+    Box::new(move || {
+        let calls = sender.clone();
+        let calls = Box::new(move |words| {
+            let (answer, answered) = oneshot::channel();
+            calls.blocking_send(Said::Call { words, answer }).ok()?;
+            answered.blocking_recv().ok()
+        });
+        let ended = machine::run(&script, &stop, calls);
+        let _ = sender.blocking_send(Said::Ended(ended));
+    })
+}
+
+impl Scripts {
+    fn began(&self, session: &Rc<Session>, stop: &Arc<Stop>) {
+        let mut running = self.running.borrow_mut();
+        running.retain(|(_, stop)| stop.strong_count() > 0);
+        running.push((session.clone(), Arc::downgrade(stop)));
+    }
+
+    /// Stops a user's scripts in its keyspace; false: none runs.
+    fn kill(&self, session: &Session) -> bool {
+        let running = self.running.borrow();
+        let own = running.iter().filter(|(own, _)| **own == *session).filter_map(|(_, stop)| stop.upgrade());
+        own.filter(|stop| stop.why() == Why::Runs).map(|stop| stop.set(Why::Killed)).count() > 0
+    }
+}
+
+/// Carries out SCRIPT.
+pub(crate) async fn on_script(of: &Connection, words: &Words) -> RedisReply {
+    let Some(session) = of.session() else { return error(NO_AUTH) };
+    match (upper(words, 1).as_str(), words.len()) {
+        ("LOAD", 3) => load(of, &session, &words[2]).await,
+        ("EXISTS", 3..) if words.len() - 2 > NAMED_MAX => {
+            error(format!("ERR at most {NAMED_MAX} scripts are looked for"))
+        }
+        ("EXISTS", 3..) => {
+            let names: Vec<String> =
+                words[2..].iter().map(|name| String::from_utf8_lossy(name).to_ascii_lowercase()).collect();
+            kept::known(of, &session, &names)
+                .await
+                .map_or_else(|refusal| of_refusal(&refusal, false), RedisReply::Array)
+        }
+        ("FLUSH", 2 | 3) if words.len() == 2 || matches!(upper(words, 2).as_str(), "SYNC" | "ASYNC") => {
+            kept::flush(of, &session).await.map_or_else(|refusal| of_refusal(&refusal, true), |()| RedisReply::Ok)
+        }
+        ("FLUSH", 3) => error("ERR SCRIPT FLUSH only support SYNC|ASYNC option"),
+        ("KILL", 2) if of.door.scripts.kill(&session) => RedisReply::Ok,
+        ("KILL", 2) => error("NOTBUSY No scripts in execution right now."),
+        ("DEBUG", 3) if upper(words, 2) == "NO" => RedisReply::Ok,
+        ("DEBUG", 3) => error("ERR SCRIPT DEBUG is not offered"),
+        ("HELP", 2) => help(),
+        ("LOAD" | "EXISTS" | "FLUSH" | "KILL" | "DEBUG", _) => {
+            wrong_count(&format!("script|{}", upper(words, 1).to_ascii_lowercase()))
+        }
+        _ => unknown_subcommand("SCRIPT", words.get(1).map_or(&[], |word| &word[..])),
+    }
+}
+
+fn help() -> RedisReply {
+    let lines = [
+        "SCRIPT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "EXISTS <sha1> [<sha1> ...]",
+        "    Which of the scripts are known in this database's keyspace.",
+        "FLUSH [ASYNC|SYNC]",
+        "    Forget them all.",
+        "KILL",
+        "    Stop the user's own scripts.",
+        "LOAD <script>",
+        "    Keep a script for EVALSHA without running it.",
+    ];
+    RedisReply::Array(lines.iter().map(|line| RedisReply::Status((*line).into())).collect())
+}
+
+async fn load(of: &Connection, session: &Rc<Session>, source: &Bytes) -> RedisReply {
+    let body = match split_flags(source) {
+        Ok((_, body)) => body,
+        Err(refused) => return refused,
+    };
+    if source.len() > KEPT_BYTES_EACH_MAX {
+        return error(format!("ERR the script has {} bytes; at most {KEPT_BYTES_EACH_MAX} are kept", source.len()));
+    }
+    let (sender, compiled) = oneshot::channel();
+    let job = move || drop(sender.send(machine::compile(&body)));
+    if !pool::submit(Box::new(job)) {
+        return error("BUSY too many scripts wait for this node; try again later");
+    }
+    match compiled.await {
+        Ok(Ok(())) => {}
+        Ok(Err(message)) => return error(format!("ERR Error compiling script (new function): {message}")),
+        Err(_) => return error("ERR the script could not be compiled; report it"),
+    }
+    let name = sha1_of(source);
+    match kept::keep(of, session, &name, source).await {
+        Ok(()) => RedisReply::Bulk(name.into()),
+        Err(refusal) => of_refusal(&refusal, true),
+    }
+}
