@@ -23,8 +23,6 @@ from library import check  # noqa: E402
 GO_TIMEOUT_S = 60
 CALL_TIMEOUT_S = 20
 KILL_AFTER_S = 3
-# What a node without EVAL says: its cases are left out, and run as soon as it has it.
-NO_SCRIPTS = "scripts are not offered by this build"
 SECURE = "redis-cli: TLS, tokens, users and what they may do"
 
 CASES = []
@@ -153,9 +151,6 @@ def under_kill(here, passed, failed):
                 killer.start()
                 continue
             seen += 1
-            if shown["skipped"]:
-                print(f"skip go-redis: {shown['case']}: {shown['note']}", flush=True)
-                continue
             tell(f"go-redis: {shown['case']}", shown["note"], shown["ok"], passed, failed)
     finally:
         guard.cancel()
@@ -227,13 +222,7 @@ def secure(folder, options):
 def attempt(name, run, passed, failed):
     begun = time.monotonic()
     try:
-        try:
-            run()
-        except library.redis.ResponseError as error:
-            if NO_SCRIPTS not in str(error):
-                raise
-            print(f"skip {name}: {error}", flush=True)
-            return
+        run()
         tell(name, f"{time.monotonic() - begun:.1f} s", True, passed, failed)
     except Exception as error:  # noqa: BLE001 (a case may fail by anything)
         tell(name, f"{type(error).__name__}: {error}", False, passed, failed)

@@ -111,7 +111,7 @@ pub(crate) async fn reply_to(of: &mut Connection, spec: &'static CommandSpec, wo
         "hive" => hive::on_hive(of, words).await,
         "pubsub" => subscribe::on_pubsub(of, &words),
         #[cfg(feature = "scripts")]
-        "eval" | "evalsha" | "eval_ro" | "evalsha_ro" => crate::script::on_eval(of, spec.name, words).await,
+        "eval" | "evalsha" | "eval_ro" | "evalsha_ro" => crate::script::on_eval(of, spec.name, &words).await,
         #[cfg(feature = "scripts")]
         "script" => crate::script::on_script(of, &words).await,
         #[cfg(not(feature = "scripts"))]

@@ -1,4 +1,4 @@
-//! Scripts: EVAL, EVALSHA, their `_RO` forms, and SCRIPT.
+//! Scripts: EVAL, EVALSHA, their `_RO` forms, also within MULTI, and SCRIPT.
 //!
 //! ```text
 //!   client ─ EVAL ─▶ connection's task ── script ──▶ a thread with Lua (`pool.rs`, `machine.rs`)
@@ -8,7 +8,8 @@
 //! ```
 //! Always: of a script all is done or nothing, and nobody sees a part; how long, how large and how often it runs is bounded (`limits.rs`);
 //! each of its commands needs the rights that it needs of a client.
-//! Held by: `scripts_at_the_same_time_lose_nothing`, `a_script_that_is_cut_changes_nothing`, `a_script_may_do_what_its_user_may`.
+//! Held by: `scripts_at_the_same_time_lose_nothing`, `a_script_that_is_cut_changes_nothing`, `a_script_may_do_what_its_user_may`,
+//! `scripts_are_part_of_a_transaction`.
 //! By design: what a script did before it ran into an error stays done, as in Redis; what was stopped (time, memory, SCRIPT KILL) is not.
 //! Not here: what a command does. Why scripts do not run in the database: docs/decisions/0094.
 
@@ -21,13 +22,13 @@ mod pool;
 mod turns;
 mod values;
 
-use crate::commands::upper;
+use crate::commands::{self, upper};
 use crate::connection::Connection;
 use crate::database::Session;
 use crate::error::{error, of_refusal, unknown_subcommand, wrong_count, NO_AUTH};
 use crate::request::Words;
 use attempt::{Attempt, Cut};
-use base_types::redis::RedisReply;
+use base_types::redis::{CommandSpec, KeyVersion, RedisAnswer, RedisAsk, RedisReply, Use};
 use bytes::Bytes;
 use libraries::sha1_of;
 use limits::*;
@@ -46,42 +47,47 @@ pub(crate) struct Scripts {
     running: RefCell<Vec<(Rc<Session>, Weak<Stop>)>>,
 }
 
+/// What EVAL or its like wants.
+struct Wanted {
+    script: Script,
+    read_only: bool,
+    /// To be kept, where it came with its source.
+    source: Option<Bytes>,
+}
+
 /// Carries out EVAL and its like.
-pub(crate) async fn on_eval(of: &Connection, name: &str, words: Words) -> RedisReply {
+pub(crate) async fn on_eval(of: &Connection, name: &str, words: &Words) -> RedisReply {
     let Some(session) = of.session() else { return error(NO_AUTH) };
-    let (keys, arguments) = match keys_and_arguments(&words) {
-        Ok(both) => both,
+    let wanted = match wanted(of, &session, name, words).await {
+        Ok(wanted) => wanted,
         Err(refused) => return refused,
     };
+    let reply = run(of, &session, &wanted);
+    match &wanted.source {
+        // What could not be kept is sent again by clients.
+        Some(source) => futures::future::join(reply, kept::keep(of, &session, &wanted.script.name, source)).await.0,
+        None => reply.await,
+    }
+}
+
+async fn wanted(of: &Connection, session: &Session, name: &str, words: &Words) -> Result<Wanted, RedisReply> {
+    let (keys, arguments) = keys_and_arguments(words)?;
     let by_name = name.starts_with("evalsha");
     let (name_of, source) = if by_name {
-        let wanted = String::from_utf8_lossy(&words[1]).to_ascii_lowercase();
-        match kept::find(of, &session, &wanted).await {
-            Ok(Some(source)) => (wanted, source),
-            Ok(None) => return error("NOSCRIPT No matching script. Please use EVAL."),
-            Err(refusal) => return of_refusal(&refusal, false),
-        }
+        let named = String::from_utf8_lossy(&words[1]).to_ascii_lowercase();
+        let found = kept::find(of, session, &named).await.map_err(|refusal| of_refusal(&refusal, false))?;
+        (named, found.ok_or_else(|| error("NOSCRIPT No matching script. Please use EVAL."))?)
     } else {
         (sha1_of(&words[1]), words[1].clone())
     };
-    let (flags, body) = match split_flags(&source) {
-        Ok(both) => both,
-        Err(refused) => return refused,
-    };
+    let (flags, body) = split_flags(&source)?;
     let by_reader = name.ends_with("_ro");
     if by_reader && flags.is_some_and(|flags| !flags.no_writes) {
-        return error("ERR Can not execute a script with write flag using *_ro command.");
+        return Err(error("ERR Can not execute a script with write flag using *_ro command."));
     }
     let read_only = by_reader || flags.is_some_and(|flags| flags.no_writes);
     let script = Script { source: body, name: name_of, keys, arguments };
-    if by_name {
-        return run(of, &session, &script, read_only).await;
-    }
-    // What could not be kept is sent again by clients.
-    let (reply, _) =
-        futures::future::join(run(of, &session, &script, read_only), kept::keep(of, &session, &script.name, &source))
-            .await;
-    reply
+    Ok(Wanted { script, read_only, source: (!by_name).then_some(source) })
 }
 
 fn keys_and_arguments(words: &Words) -> Result<(Vec<Bytes>, Vec<Bytes>), RedisReply> {
@@ -129,29 +135,143 @@ fn split_flags(source: &Bytes) -> Result<(Option<Flags>, Bytes), RedisReply> {
     Ok((Some(flags), source.slice(end..)))
 }
 
-/// Runs a script until what it did is done, or it cannot be.
-async fn run(of: &Connection, session: &Rc<Session>, script: &Script, read_only: bool) -> RedisReply {
-    let scripts = &of.door.scripts;
-    let turn = match read_only {
-        true => None,
-        false => Some(scripts.turns.take(&session.keyspace, of.client.database, &script.keys).await),
-    };
-    let begun = Instant::now();
-    let mut pause = SCRIPT_PAUSE_US;
-    for number in 0..SCRIPT_RUNS_MAX {
+/// How often something has been run, because others changed what it saw.
+struct Runs {
+    number: u32,
+    begun: Instant,
+    pause_us: u64,
+}
+
+impl Runs {
+    fn new() -> Runs {
+        Runs { number: 0, begun: Instant::now(), pause_us: SCRIPT_PAUSE_US }
+    }
+
+    /// The next run, as far as it is known what it will be.
+    fn attempt(&self, of: &Connection, session: &Rc<Session>) -> Attempt {
         let mut attempt = Attempt::new(of, session.clone());
-        (attempt.read_only, attempt.predicts) = (read_only, number == 0);
-        match once(of, session, script, attempt).await {
-            Ok(reply) => return reply,
-            Err(Cut::Answer(reply)) => return reply,
-            Err(Cut::Conflict) if begun.elapsed() > SCRIPT_TIME_MAX => break,
+        attempt.predicts = self.number == 0;
+        attempt
+    }
+
+    /// Waits a little before the next. `Err`: there is none.
+    async fn pause(&mut self, of: &Connection) -> Result<(), RedisReply> {
+        self.number += 1;
+        if self.number >= SCRIPT_RUNS_MAX || self.begun.elapsed() > SCRIPT_TIME_MAX {
+            let message = "TRYAGAIN others changed what the script reads while it ran, each time it was run; it has changed nothing";
+            return Err(error(message));
+        }
+        tokio::time::sleep(Duration::from_micros(of.door.database.random() % self.pause_us)).await;
+        self.pause_us = (self.pause_us * 2).min(SCRIPT_PAUSE_US_MAX);
+        Ok(())
+    }
+}
+
+/// Runs a script until what it did is done, or it cannot be.
+async fn run(of: &Connection, session: &Rc<Session>, wanted: &Wanted) -> RedisReply {
+    let _turn = match wanted.read_only {
+        true => None,
+        false => Some(of.door.scripts.turns.take(&session.keyspace, of.client.database, &wanted.script.keys).await),
+    };
+    let mut runs = Runs::new();
+    loop {
+        let mut attempt = runs.attempt(of, session);
+        let until = Instant::now() + SCRIPT_TIME_MAX;
+        let ended = match once(of, session, wanted, &mut attempt, until).await {
+            Ok(reply) => attempt.commit().await.map(|()| reply),
+            cut => cut,
+        };
+        match ended {
+            Ok(reply) | Err(Cut::Answer(reply)) => return reply,
             Err(Cut::Conflict) => {}
         }
-        tokio::time::sleep(Duration::from_micros(of.door.database.random() % pause)).await;
-        pause = (pause * 2).min(SCRIPT_PAUSE_US_MAX);
+        if let Err(refused) = runs.pause(of).await {
+            return refused;
+        }
     }
+}
+
+/// What MULTI has queued: a command, the database it is about, its words.
+type Queued = (&'static CommandSpec, u8, Words);
+
+/// Whether one of these runs a script, so that EXEC is [`on_exec`].
+pub(crate) fn has_scripts(queued: &[Queued]) -> bool {
+    queued.iter().any(|(spec, ..)| runs_script(spec))
+}
+
+fn runs_script(spec: &CommandSpec) -> bool {
+    matches!(spec.name, "eval" | "evalsha" | "eval_ro" | "evalsha_ro")
+}
+
+/// EXEC of a transaction with scripts in it: all of it is run like a script.
+pub(crate) async fn on_exec(of: &mut Connection, watched: Vec<KeyVersion>, queued: Vec<Queued>) -> RedisReply {
+    let Some(session) = of.session() else { return error(NO_AUTH) };
+    let mut scripts = Vec::with_capacity(queued.len());
+    for (spec, _, words) in &queued {
+        scripts.push(match runs_script(spec) {
+            true => Some(wanted(of, &session, spec.name, words).await),
+            false => None,
+        });
+    }
+    let keys: Vec<Bytes> = scripts.iter().flatten().flatten().flat_map(|wanted| wanted.script.keys.clone()).collect();
+    let turn = of.door.scripts.turns.take(&session.keyspace, of.client.database, &keys).await;
+    let mut runs = Runs::new();
+    let mut replies = loop {
+        let mut attempt = runs.attempt(of, &session);
+        attempt.watched.clone_from(&watched);
+        match transaction(of, &session, &queued, &scripts, attempt).await {
+            Ok(replies) => break replies.into_iter(),
+            Err(Cut::Answer(reply)) => return reply,
+            Err(Cut::Conflict) => {}
+        }
+        // What the client watches ends it; what the scripts saw does not.
+        match of.call(RedisAsk::Versions { keys: watched.clone() }).await {
+            Ok(RedisAnswer::Versions { versions })
+                if watched.iter().map(|key| key.version).eq(versions.iter().copied()) => {}
+            Ok(_) => return RedisReply::NilArray,
+            Err(refusal) => return of_refusal(&refusal, false),
+        }
+        if let Err(refused) = runs.pause(of).await {
+            return refused;
+        }
+    };
     drop(turn);
-    error("TRYAGAIN others changed what the script reads while it ran, each time it was run; it has changed nothing")
+    for wanted in scripts.iter().flatten().flatten() {
+        if let Some(source) = &wanted.source {
+            let _ = kept::keep(of, &session, &wanted.script.name, source).await;
+        }
+    }
+    let mut all = Vec::with_capacity(queued.len());
+    for (spec, _, words) in queued {
+        all.push(match spec.how {
+            Use::Door if !runs_script(spec) => commands::reply_to(of, spec, words).await,
+            _ => replies.next().unwrap_or_else(|| error("ERR a reply is missing; report it")),
+        });
+    }
+    RedisReply::Array(all)
+}
+
+/// Runs and does all of a transaction. Gives the replies of what is not the door's own.
+async fn transaction(
+    of: &Connection,
+    session: &Rc<Session>,
+    queued: &[Queued],
+    scripts: &[Option<Result<Wanted, RedisReply>>],
+    mut attempt: Attempt,
+) -> Result<Vec<RedisReply>, Cut> {
+    let until = Instant::now() + SCRIPT_TIME_MAX;
+    let mut replies = Vec::with_capacity(queued.len());
+    for ((spec, database, words), script) in queued.iter().zip(scripts) {
+        attempt.database = *database;
+        replies.push(match script {
+            Some(Ok(wanted)) => once(of, session, wanted, &mut attempt, until).await?,
+            Some(Err(refused)) => refused.clone(),
+            None if spec.how == Use::Door => continue,
+            None => attempt.call(words.clone()).await?,
+        });
+    }
+    attempt.commit().await?;
+    Ok(replies)
 }
 
 /// What a script's thread says to the task of its connection.
@@ -169,19 +289,22 @@ impl Drop for Leaves {
     }
 }
 
-/// Runs a script once, and does what it did.
+/// Runs a script once. What it did is in the attempt, to be done or not.
 async fn once(
     of: &Connection,
     session: &Rc<Session>,
-    script: &Script,
-    mut attempt: Attempt,
+    wanted: &Wanted,
+    attempt: &mut Attempt,
+    until: Instant,
 ) -> Result<RedisReply, Cut> {
     let answer = |text: String| Err(Cut::Answer(error(text)));
-    let stop = Arc::new(Stop::new(Instant::now() + SCRIPT_TIME_MAX));
+    let script = &wanted.script;
+    let stop = Arc::new(Stop::new(until));
     let (sender, mut said) = mpsc::channel(1);
     if !pool::submit(job(script.clone(), stop.clone(), sender)) {
         return answer(format!("BUSY {SCRIPTS_WAITING_MAX} scripts wait for this node; try again later"));
     }
+    attempt.read_only = wanted.read_only;
     of.door.scripts.began(session, &stop);
     let leaves = Leaves(stop.clone());
     let talk = async {
@@ -197,13 +320,14 @@ async fn once(
             }
         }
     };
-    let ended = match tokio::time::timeout(SCRIPT_TIME_MAX + SCRIPT_TIME_GRACE, talk).await {
+    let ended = match tokio::time::timeout_at((until + SCRIPT_TIME_GRACE).into(), talk).await {
         Ok(ended) => ended?,
         Err(_) => Ended::Stopped(Why::TimeOver),
     };
     drop(leaves);
+    attempt.read_only = false;
     match ended {
-        Ended::Reply(reply) => attempt.commit().await.map(|()| reply),
+        Ended::Reply(reply) => Ok(reply),
         Ended::Memory => answer(format!(
             "ERR the script needs more than {SCRIPT_MEMORY_BYTES_MAX} bytes of memory; it has changed nothing"
         )),

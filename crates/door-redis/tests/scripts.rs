@@ -71,7 +71,9 @@ impl Client {
         let wanted = wanted.replace('|', "\r\n");
         let mut got = Vec::new();
         let read = async {
-            while got.len() < wanted.len() && self.0.read_buf(&mut got).await.unwrap() > 0 {
+            let mut byte = [0];
+            while got.len() < wanted.len() && self.0.read(&mut byte).await.unwrap() > 0 {
+                got.push(byte[0]);
                 if !wanted.as_bytes().starts_with(&got) {
                     break;
                 }
@@ -339,12 +341,42 @@ async fn a_script_may_do_what_its_user_may() {
 }
 
 #[tokio::test]
-async fn a_script_is_no_part_of_a_transaction() {
+async fn scripts_are_part_of_a_transaction() {
     with_door(|bed| async move {
-        let mut client = bed.connect();
+        let (mut client, mut other) = (bed.connect(), bed.connect());
+        let queue = async |client: &mut Client, words: &[&str]| client.ask(words, "+QUEUED|").await;
+        let text = "return redis.call('INCRBY', KEYS[1], ARGV[1])";
         client.ask(&["MULTI"], "+OK|").await;
-        client.fails(&["EVAL", "return 1", "0"], "EVAL is not allowed in transactions here").await;
-        client.fails(&["EXEC"], "EXECABORT").await;
+        queue(&mut client, &["SET", "n", "1"]).await;
+        queue(&mut client, &["EVAL", text, "1", "n", "10"]).await;
+        queue(&mut client, &["PING"]).await;
+        queue(&mut client, &["SELECT", "2"]).await;
+        queue(&mut client, &["EVAL", text, "1", "n", "5"]).await;
+        queue(&mut client, &["EVAL_RO", text, "1", "n", "5"]).await;
+        queue(&mut client, &["EVALSHA", "0", "0"]).await;
+        other.ask(&["EXISTS", "n"], ":0|").await;
+        client.send(&["EXEC"]).await;
+        client
+            .expect("*7|+OK|:11|+PONG|+OK|:5|-ERR Write commands are not allowed from read-only scripts. script: ")
+            .await;
+        let mut rest = [0; 256];
+        let read = client.0.read(&mut rest).await.unwrap();
+        assert!(String::from_utf8_lossy(&rest[..read]).ends_with("-NOSCRIPT No matching script. Please use EVAL.\r\n"));
+        other.ask(&["GET", "n"], "$2|11|").await;
+        client.ask(&["SELECT", "0"], "+OK|").await;
+        // What is watched counts: for a script that writes, and for one that asks nothing.
+        for text in ["return redis.call('INCR', 'n')", "return 1"] {
+            client.ask(&["WATCH", "w"], "+OK|").await;
+            client.ask(&["MULTI"], "+OK|").await;
+            queue(&mut client, &["EVAL", text, "0"]).await;
+            other.ask(&["SET", "w", text], "+OK|").await;
+            client.ask(&["EXEC"], "*-1|").await;
+            client.ask(&["WATCH", "w"], "+OK|").await;
+            client.ask(&["MULTI"], "+OK|").await;
+            queue(&mut client, &["EVAL", "return 7", "0"]).await;
+            client.ask(&["EXEC"], "*1|:7|").await;
+        }
+        other.ask(&["GET", "n"], "$2|11|").await;
     })
     .await;
 }

@@ -143,13 +143,6 @@ impl Client {
             queued.failed = true;
             return RedisReply::Error(format!("ERR {} is not allowed in transactions", spec.name));
         }
-        if spec.group == Group::Scripting {
-            queued.failed = true;
-            return RedisReply::Error(format!(
-                "ERR {} is not allowed in transactions here: a script is one by itself, so move the other commands into it",
-                spec.name.to_ascii_uppercase()
-            ));
-        }
         queued.bytes += words.iter().map(|word| word.len() + 8).sum::<usize>();
         if queued.commands.len() >= QUEUED_MAX || queued.bytes > QUEUED_BYTES_MAX {
             queued.failed = true;

@@ -2,7 +2,7 @@
 //!
 //! Always: what EXEC has for the database is one call: all of it and nothing between, or nothing where a watched key has changed.
 //! Held by: `a_transaction_is_one_call`, `a_watched_key_that_changes_aborts`.
-//! Not here: commands of the door that were queued among the others: they are answered in their place, and are no part of the call.
+//! Not here: transactions with scripts in them (`script.rs`), which are one call, too; commands of the door that were queued among the others: they are answered in their place, and are no part of the call.
 
 use crate::commands;
 use crate::connection::Connection;
@@ -61,6 +61,10 @@ async fn exec(of: &mut Connection) -> RedisReply {
     let Some(queued) = of.client.end_multi() else { return error("ERR EXEC without MULTI") };
     if queued.failed {
         return error("EXECABORT Transaction discarded because of previous errors.");
+    }
+    #[cfg(feature = "scripts")]
+    if crate::script::has_scripts(&queued.commands) {
+        return crate::script::on_exec(of, watched, queued.commands).await;
     }
     let commands: Vec<RedisCommand> = queued
         .commands

@@ -40,16 +40,20 @@ pub(super) struct Attempt {
     door: Rc<Door>,
     session: Rc<Session>,
     levels: Levels,
-    database: u8,
+    /// What its next command is about.
+    pub database: u8,
     /// The time is the same for all of its commands, and so is where picks at random begin.
     unix_ms: u64,
     seed: u64,
-    watched: Vec<KeyVersion>,
+    /// What must have its versions to the end.
+    pub watched: Vec<KeyVersion>,
     steps: Vec<RedisCommand>,
     /// What the script saw of each step.
     seen: Vec<u64>,
     bytes: usize,
     writes: bool,
+    /// The database has been asked, so that what is watched was as it was.
+    asked: bool,
     /// It may not write.
     pub read_only: bool,
     /// Replies that are certain but for errors are given before the database is asked. Not where that has failed before.
@@ -75,6 +79,7 @@ impl Attempt {
             seen: Vec::new(),
             bytes: 0,
             writes: false,
+            asked: false,
             read_only: false,
             predicts: true,
         }
@@ -105,6 +110,7 @@ impl Attempt {
         let ask = RedisAsk::Try { watched: self.watched.clone(), seen: self.seen.clone(), commands };
         match self.ask(ask).await {
             Ok(RedisAnswer::Tried { mut replies, keys }) => {
+                self.asked = true;
                 let Some(reply) = replies.pop() else { return Err(unexpected()) };
                 if is_step(spec, &command.words) {
                     self.step(command, &reply)?;
@@ -122,13 +128,15 @@ impl Attempt {
 
     /// Does what the script has done, all of it and nothing between.
     pub async fn commit(self) -> Result<(), Cut> {
-        if !self.writes {
-            // The last try was about all that it has seen.
-            return Ok(());
-        }
         let (watched, seen, commands) = (self.watched.clone(), self.seen.clone(), self.steps.clone());
-        match self.ask(RedisAsk::Script { watched, seen, commands }).await {
-            Ok(RedisAnswer::Replies { .. }) => Ok(()),
+        let ask = match self.writes {
+            true => RedisAsk::Script { watched, seen, commands },
+            // The last try was about all that it has seen.
+            false if self.asked || watched.is_empty() => return Ok(()),
+            false => RedisAsk::Try { watched, seen, commands },
+        };
+        match self.ask(ask).await {
+            Ok(RedisAnswer::Replies { .. } | RedisAnswer::Tried { .. }) => Ok(()),
             Ok(RedisAnswer::Aborted) => Err(Cut::Conflict),
             Ok(_) => Err(unexpected()),
             Err(refusal) => Err(Cut::Answer(of_refusal(&refusal, true))),

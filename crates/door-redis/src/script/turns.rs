@@ -67,7 +67,7 @@ mod tests {
         let turns = Rc::new(Turns::default());
         let (a, b) = (Bytes::from_static(b"a"), Bytes::from_static(b"b"));
         let first = turns.take("k", 0, &[a.clone(), b.clone(), a.clone()]).await;
-        let other = turns.take("k", 1, &[a.clone()]).await;
+        let other = turns.take("k", 1, std::slice::from_ref(&a)).await;
         let keys = [b, a];
         let both = turns.take("k", 0, &keys);
         tokio::pin!(both);

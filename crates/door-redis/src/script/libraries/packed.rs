@@ -15,8 +15,8 @@ const VALUES_MAX: usize = 7_000;
 
 pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
     let own = lua.create_table()?;
-    add(lua, &own, "pack", |lua, all| pack(lua, all))?;
-    add(lua, &own, "unpack", |lua, all| unpack(lua, all))?;
+    add(lua, &own, "pack", pack)?;
+    add(lua, &own, "unpack", unpack)?;
     add(lua, &own, "size", |_, all| {
         let format = bytes_of(all.first().unwrap_or(&Value::Nil), 1, "size")?;
         let (mut items, mut at) = (Format::new(&format), 0_usize);
