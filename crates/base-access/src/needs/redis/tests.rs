@@ -39,6 +39,26 @@ fn of_ask(ask: RedisAsk) -> String {
 }
 
 #[test]
+fn scripts_are_for_who_may_read_a_key() {
+    let of = |text: &str| {
+        let commands = vec![RedisCommand { database: base_types::redis::SCRIPTS_DATABASE, words: split(text) }];
+        of_ask(RedisAsk::Commands { commands })
+    };
+    let any = of("HGET scripts a");
+    assert!(any.starts_with("read ") && any != of("DEL scripts"), "{any}");
+    for words in ["HEXISTS scripts a", "HSET scripts a b", "INCRBY bytes 5", "HLEN scripts", "GET bytes"] {
+        assert_eq!(of(words), any, "{words}");
+    }
+    for words in ["DEL scripts bytes", "FLUSHDB", "SET scripts a", "nosuch"] {
+        assert_eq!(of(words), "write redis/d", "{words}");
+    }
+    // What a script has read must be allowed as long as it is watched.
+    let key = KeyVersion { database: 0, key: Bytes::from_static(b"a"), version: 1 };
+    let ask = RedisAsk::Script { watched: vec![key], seen: vec![], commands: vec![] };
+    assert_eq!(of_ask(ask), "read redis/d/a");
+}
+
+#[test]
 fn commands_need_their_keys() {
     for (words, wanted) in [
         ("get a", "read redis/d/a"),
