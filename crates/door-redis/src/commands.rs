@@ -13,12 +13,11 @@ mod config;
 mod connection;
 mod hive;
 mod info;
+#[cfg(feature = "scripts")]
+mod script;
 mod server;
 mod subscribe;
 mod table;
-
-#[cfg(feature = "scripts")]
-pub(crate) use server::REDIS_VERSION;
 
 use crate::connection::Connection;
 use crate::error::error;
@@ -113,7 +112,7 @@ pub(crate) async fn reply_to(of: &mut Connection, spec: &'static CommandSpec, wo
         #[cfg(feature = "scripts")]
         "eval" | "evalsha" | "eval_ro" | "evalsha_ro" => crate::script::on_eval(of, spec.name, &words).await,
         #[cfg(feature = "scripts")]
-        "script" => crate::script::on_script(of, &words).await,
+        "script" => script::on_script(of, &words).await,
         #[cfg(not(feature = "scripts"))]
         "eval" | "evalsha" | "eval_ro" | "evalsha_ro" | "script" => {
             error("ERR scripts are not offered by this build; use MULTI and WATCH")

@@ -21,7 +21,7 @@ pub struct Door {
     pub(crate) blocked: Rc<Blocked>,
     pub(crate) hubs: Rc<Hubs>,
     #[cfg(feature = "scripts")]
-    pub(crate) scripts: crate::script::Scripts,
+    pub(crate) scripts: crate::lua::Scripts,
     /// With which connections begin.
     pub(crate) levels: Levels,
 }

@@ -17,6 +17,8 @@ mod door;
 mod error;
 pub mod gather;
 pub mod limits;
+#[cfg(feature = "scripts")]
+mod lua;
 pub mod metrics;
 mod pubsub;
 mod reply;
@@ -25,6 +27,9 @@ mod request;
 mod script;
 #[cfg(feature = "testing")]
 pub mod testing;
+
+/// The version of Redis whose commands these are.
+const REDIS_VERSION: &str = "7.0.15";
 
 pub use conversation::{serve, Settles};
 pub use database::{About, Database, Levels, Server, Session};

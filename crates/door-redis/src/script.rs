@@ -14,38 +14,22 @@
 //! Not here: what a command does. Why scripts do not run in the database: docs/decisions/0094.
 
 mod attempt;
-mod kept;
-mod libraries;
-mod limits;
-mod machine;
-mod pool;
-mod turns;
-mod values;
+pub(crate) mod kept;
 
-use crate::commands::{self, upper};
 use crate::connection::Connection;
 use crate::database::Session;
-use crate::error::{error, of_refusal, unknown_subcommand, wrong_count, NO_AUTH};
+use crate::error::{error, of_refusal, NO_AUTH};
+use crate::lua::limits::*;
+use crate::lua::machine::{self, Ended, Script, Stop, Why};
+use crate::lua::{pool, sha1_of};
 use crate::request::Words;
 use attempt::{Attempt, Cut};
 use base_types::redis::{CommandSpec, KeyVersion, RedisAnswer, RedisAsk, RedisReply, Use};
 use bytes::Bytes;
-use libraries::sha1_of;
-use limits::*;
-use machine::{Ended, Script, Stop, Why};
-use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
-
-/// What the scripts of a thread share.
-#[derive(Default)]
-pub(crate) struct Scripts {
-    remembered: kept::Remembered,
-    turns: Rc<turns::Turns>,
-    running: RefCell<Vec<(Rc<Session>, Weak<Stop>)>>,
-}
 
 /// What EVAL or its like wants.
 struct Wanted {
@@ -199,15 +183,21 @@ pub(crate) fn has_scripts(queued: &[Queued]) -> bool {
     queued.iter().any(|(spec, ..)| runs_script(spec))
 }
 
-fn runs_script(spec: &CommandSpec) -> bool {
+/// Whether a command is answered by a script.
+pub(crate) fn runs_script(spec: &CommandSpec) -> bool {
     matches!(spec.name, "eval" | "evalsha" | "eval_ro" | "evalsha_ro")
 }
 
-/// EXEC of a transaction with scripts in it: all of it is run like a script.
-pub(crate) async fn on_exec(of: &mut Connection, watched: Vec<KeyVersion>, queued: Vec<Queued>) -> RedisReply {
-    let Some(session) = of.session() else { return error(NO_AUTH) };
+/// EXEC of a transaction with scripts in it: all of it is run like a script. Gives the replies of what is not the door's own; `Err`: what is
+/// replied instead of all of them.
+pub(crate) async fn on_exec(
+    of: &Connection,
+    watched: Vec<KeyVersion>,
+    queued: &[Queued],
+) -> Result<Vec<RedisReply>, RedisReply> {
+    let Some(session) = of.session() else { return Err(error(NO_AUTH)) };
     let mut scripts = Vec::with_capacity(queued.len());
-    for (spec, _, words) in &queued {
+    for (spec, _, words) in queued {
         scripts.push(match runs_script(spec) {
             true => Some(wanted(of, &session, spec.name, words).await),
             false => None,
@@ -216,24 +206,22 @@ pub(crate) async fn on_exec(of: &mut Connection, watched: Vec<KeyVersion>, queue
     let keys: Vec<Bytes> = scripts.iter().flatten().flatten().flat_map(|wanted| wanted.script.keys.clone()).collect();
     let turn = of.door.scripts.turns.take(&session.keyspace, of.client.database, &keys).await;
     let mut runs = Runs::new();
-    let mut replies = loop {
+    let replies = loop {
         let mut attempt = runs.attempt(of, &session);
         attempt.watched.clone_from(&watched);
-        match transaction(of, &session, &queued, &scripts, attempt).await {
-            Ok(replies) => break replies.into_iter(),
-            Err(Cut::Answer(reply)) => return reply,
+        match transaction(of, &session, queued, &scripts, attempt).await {
+            Ok(replies) => break replies,
+            Err(Cut::Answer(reply)) => return Err(reply),
             Err(Cut::Conflict) => {}
         }
         // What the client watches ends it; what the scripts saw does not.
         match of.call(RedisAsk::Versions { keys: watched.clone() }).await {
             Ok(RedisAnswer::Versions { versions })
                 if watched.iter().map(|key| key.version).eq(versions.iter().copied()) => {}
-            Ok(_) => return RedisReply::NilArray,
-            Err(refusal) => return of_refusal(&refusal, false),
+            Ok(_) => return Err(RedisReply::NilArray),
+            Err(refusal) => return Err(of_refusal(&refusal, false)),
         }
-        if let Err(refused) = runs.pause(of).await {
-            return refused;
-        }
+        runs.pause(of).await?;
     };
     drop(turn);
     for wanted in scripts.iter().flatten().flatten() {
@@ -241,14 +229,7 @@ pub(crate) async fn on_exec(of: &mut Connection, watched: Vec<KeyVersion>, queue
             let _ = kept::keep(of, &session, &wanted.script.name, source).await;
         }
     }
-    let mut all = Vec::with_capacity(queued.len());
-    for (spec, _, words) in queued {
-        all.push(match spec.how {
-            Use::Door if !runs_script(spec) => commands::reply_to(of, spec, words).await,
-            _ => replies.next().unwrap_or_else(|| error("ERR a reply is missing; report it")),
-        });
-    }
-    RedisReply::Array(all)
+    Ok(replies)
 }
 
 /// Runs and does all of a transaction. Gives the replies of what is not the door's own.
@@ -354,68 +335,8 @@ fn job(script: Script, stop: Arc<Stop>, sender: mpsc::Sender<Said>) -> pool::Job
     })
 }
 
-impl Scripts {
-    fn began(&self, session: &Rc<Session>, stop: &Arc<Stop>) {
-        let mut running = self.running.borrow_mut();
-        running.retain(|(_, stop)| stop.strong_count() > 0);
-        running.push((session.clone(), Arc::downgrade(stop)));
-    }
-
-    /// Stops a user's scripts in its keyspace; false: none runs.
-    fn kill(&self, session: &Session) -> bool {
-        let running = self.running.borrow();
-        let own = running.iter().filter(|(own, _)| **own == *session).filter_map(|(_, stop)| stop.upgrade());
-        own.filter(|stop| stop.why() == Why::Runs).map(|stop| stop.set(Why::Killed)).count() > 0
-    }
-}
-
-/// Carries out SCRIPT.
-pub(crate) async fn on_script(of: &Connection, words: &Words) -> RedisReply {
-    let Some(session) = of.session() else { return error(NO_AUTH) };
-    match (upper(words, 1).as_str(), words.len()) {
-        ("LOAD", 3) => load(of, &session, &words[2]).await,
-        ("EXISTS", 3..) if words.len() - 2 > NAMED_MAX => {
-            error(format!("ERR at most {NAMED_MAX} scripts are looked for"))
-        }
-        ("EXISTS", 3..) => {
-            let names: Vec<String> =
-                words[2..].iter().map(|name| String::from_utf8_lossy(name).to_ascii_lowercase()).collect();
-            kept::known(of, &session, &names)
-                .await
-                .map_or_else(|refusal| of_refusal(&refusal, false), RedisReply::Array)
-        }
-        ("FLUSH", 2 | 3) if words.len() == 2 || matches!(upper(words, 2).as_str(), "SYNC" | "ASYNC") => {
-            kept::flush(of, &session).await.map_or_else(|refusal| of_refusal(&refusal, true), |()| RedisReply::Ok)
-        }
-        ("FLUSH", 3) => error("ERR SCRIPT FLUSH only support SYNC|ASYNC option"),
-        ("KILL", 2) if of.door.scripts.kill(&session) => RedisReply::Ok,
-        ("KILL", 2) => error("NOTBUSY No scripts in execution right now."),
-        ("DEBUG", 3) if upper(words, 2) == "NO" => RedisReply::Ok,
-        ("DEBUG", 3) => error("ERR SCRIPT DEBUG is not offered"),
-        ("HELP", 2) => help(),
-        ("LOAD" | "EXISTS" | "FLUSH" | "KILL" | "DEBUG", _) => {
-            wrong_count(&format!("script|{}", upper(words, 1).to_ascii_lowercase()))
-        }
-        _ => unknown_subcommand("SCRIPT", words.get(1).map_or(&[], |word| &word[..])),
-    }
-}
-
-fn help() -> RedisReply {
-    let lines = [
-        "SCRIPT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-        "EXISTS <sha1> [<sha1> ...]",
-        "    Which of the scripts are known in this database's keyspace.",
-        "FLUSH [ASYNC|SYNC]",
-        "    Forget them all.",
-        "KILL",
-        "    Stop the user's own scripts.",
-        "LOAD <script>",
-        "    Keep a script for EVALSHA without running it.",
-    ];
-    RedisReply::Array(lines.iter().map(|line| RedisReply::Status((*line).into())).collect())
-}
-
-async fn load(of: &Connection, session: &Rc<Session>, source: &Bytes) -> RedisReply {
+/// Keeps a script without running it; gives its name.
+pub(crate) async fn load(of: &Connection, session: &Session, source: &Bytes) -> RedisReply {
     let body = match split_flags(source) {
         Ok((_, body)) => body,
         Err(refused) => return refused,

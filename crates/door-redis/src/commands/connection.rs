@@ -83,7 +83,7 @@ pub(super) async fn on_hello(of: &mut Connection, words: Words) -> RedisReply {
     let proto = if protocol == Protocol::Three { 3 } else { 2 };
     RedisReply::Map(vec![
         (bulk("server"), bulk("redis")),
-        (bulk("version"), bulk(super::server::REDIS_VERSION)),
+        (bulk("version"), bulk(crate::REDIS_VERSION)),
         (bulk("proto"), RedisReply::Integer(proto)),
         (bulk("id"), RedisReply::Integer(i64::try_from(of.client.entry.shown.id).unwrap_or(0))),
         (bulk("mode"), bulk("standalone")),

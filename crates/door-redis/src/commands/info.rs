@@ -31,7 +31,7 @@ async fn append(of: &Connection, section: &str, out: &mut String) {
     let mut lines: Vec<(&str, String)> = Vec::new();
     let title = match section {
         "server" => {
-            lines.push(("redis_version", super::server::REDIS_VERSION.into()));
+            lines.push(("redis_version", crate::REDIS_VERSION.into()));
             lines.push(("hive_version", about.version));
             lines.push(("hive_node", about.node.to_string()));
             lines.push(("redis_mode", "standalone".into()));

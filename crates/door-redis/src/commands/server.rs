@@ -8,8 +8,6 @@ use base_types::redis::RedisReply;
 use bytes::Bytes;
 use std::time::Duration;
 
-/// The version of Redis whose commands these are.
-pub(crate) const REDIS_VERSION: &str = "7.0.15";
 /// The longest DEBUG SLEEP, in seconds.
 const SLEEP_S_MAX: f64 = 10.0;
 

@@ -9,7 +9,7 @@ use crate::connection::Connection;
 use crate::error::{error, of_refusal};
 use crate::limits::WATCHED_MAX;
 use crate::request::Words;
-use base_types::redis::{KeyVersion, RedisAnswer, RedisAsk, RedisCommand, RedisReply, Use};
+use base_types::redis::{CommandSpec, KeyVersion, RedisAnswer, RedisAsk, RedisCommand, RedisReply, Use};
 
 /// Carries out one of these commands.
 pub(super) async fn on_transaction(of: &mut Connection, name: &str, words: Words) -> RedisReply {
@@ -62,30 +62,52 @@ async fn exec(of: &mut Connection) -> RedisReply {
     if queued.failed {
         return error("EXECABORT Transaction discarded because of previous errors.");
     }
+    let replies = match carry_out(of, watched, &queued.commands).await {
+        Ok(replies) => replies,
+        Err(reply) => return reply,
+    };
+    let (mut replies, mut all) = (replies.into_iter(), Vec::with_capacity(queued.commands.len()));
+    for (spec, _, words) in queued.commands {
+        all.push(match is_own(spec) {
+            true => commands::reply_to(of, spec, words).await,
+            false => replies.next().unwrap_or_else(|| error("ERR a reply is missing; report it")),
+        });
+    }
+    RedisReply::Array(all)
+}
+
+/// Whether the door answers a command by itself, and not as a part of the transaction.
+fn is_own(spec: &CommandSpec) -> bool {
     #[cfg(feature = "scripts")]
-    if crate::script::has_scripts(&queued.commands) {
-        return crate::script::on_exec(of, watched, queued.commands).await;
+    if crate::script::runs_script(spec) {
+        return false;
+    }
+    spec.how == Use::Door
+}
+
+/// Does what is not the door's own, all at once; `Err`: what is replied instead of the replies.
+async fn carry_out(
+    of: &Connection,
+    watched: Vec<KeyVersion>,
+    queued: &[(&'static CommandSpec, u8, Words)],
+) -> Result<Vec<RedisReply>, RedisReply> {
+    #[cfg(feature = "scripts")]
+    if crate::script::has_scripts(queued) {
+        return crate::script::on_exec(of, watched, queued).await;
     }
     let commands: Vec<RedisCommand> = queued
-        .commands
         .iter()
         .filter(|(spec, ..)| spec.how != Use::Door)
         .map(|(_, database, words)| RedisCommand { database: *database, words: words.clone() })
         .collect();
     let (writes, published) = (commands.iter().any(RedisCommand::writes), of.published(&commands));
-    let mut replies = match of.call(RedisAsk::Transaction { watched, commands }).await {
-        Ok(RedisAnswer::Replies { replies }) => replies,
-        Ok(RedisAnswer::Aborted) => return RedisReply::NilArray,
-        Ok(_) => return error("ERR a transaction was answered by something else; report it"),
-        Err(refusal) => return of_refusal(&refusal, writes),
-    };
-    published.add_to(&mut replies);
-    let (mut replies, mut all) = (replies.into_iter(), Vec::with_capacity(queued.commands.len()));
-    for (spec, _, words) in queued.commands {
-        all.push(match spec.how {
-            Use::Door => commands::reply_to(of, spec, words).await,
-            _ => replies.next().unwrap_or_else(|| error("ERR a reply is missing; report it")),
-        });
+    match of.call(RedisAsk::Transaction { watched, commands }).await {
+        Ok(RedisAnswer::Replies { mut replies }) => {
+            published.add_to(&mut replies);
+            Ok(replies)
+        }
+        Ok(RedisAnswer::Aborted) => Err(RedisReply::NilArray),
+        Ok(_) => Err(error("ERR a transaction was answered by something else; report it")),
+        Err(refusal) => Err(of_refusal(&refusal, writes)),
     }
-    RedisReply::Array(all)
 }

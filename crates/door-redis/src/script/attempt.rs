@@ -9,14 +9,14 @@
 //! Always: what the script saw is what it would have seen had it run alone at the moment of its last call, or of its commit; a run that
 //! ends otherwise has changed nothing.
 //! Held by: `scripts_at_the_same_time_lose_nothing`, `a_script_sees_one_moment`, `a_script_that_is_cut_changes_nothing`.
-//! Not here: Lua (`machine.rs`), how often a script is run (`script.rs`). Why it is done so: docs/decisions/0094.
+//! Not here: Lua (`lua/`), how often a script is run (`script.rs`). Why it is done so: docs/decisions/0094.
 
-use super::limits::{SCRIPT_STEPS_BYTES_MAX, SCRIPT_STEPS_MAX};
 use crate::connection::Connection;
 use crate::database::{Levels, Session};
 use crate::door::Door;
 use crate::error::{error, of_refusal};
 use crate::gather::bytes_of;
+use crate::lua::limits::{SCRIPT_STEPS_BYTES_MAX, SCRIPT_STEPS_MAX};
 use crate::request::Words;
 use base_types::redis::{
     find, CommandSpec, KeyVersion, Keys, RedisAnswer, RedisAsk, RedisCall, RedisCommand, RedisReply, Use,
@@ -28,7 +28,7 @@ use std::rc::Rc;
 
 /// Why a run ends before its script does.
 #[derive(Debug)]
-pub(super) enum Cut {
+pub(crate) enum Cut {
     /// What it has seen has changed.
     Conflict,
     /// The client is answered with this.

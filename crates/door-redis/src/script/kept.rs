@@ -8,51 +8,17 @@
 //! By design: a script that is dropped, because there are too many, is no loss: clients send it again (NOSCRIPT).
 //! Not here: what a script does; who may use the hash (base-access, `needs/redis.rs`).
 
-use super::limits::{KEPT_BYTES_EACH_MAX, KEPT_BYTES_MAX, KEPT_COUNT_MAX, REMEMBERED_BYTES_MAX, REMEMBERED_FOR};
 use crate::connection::Connection;
 use crate::database::{Levels, Session};
+use crate::lua::limits::{KEPT_BYTES_EACH_MAX, KEPT_BYTES_MAX, KEPT_COUNT_MAX};
 use base_types::access::Caller;
 use base_types::redis::{RedisAnswer, RedisAsk, RedisCall, RedisCommand, RedisReply, SCRIPTS_DATABASE};
 use base_types::{ErrorCode, Refusal};
 use bytes::Bytes;
-use std::cell::RefCell;
-use std::collections::HashMap;
-use std::time::Instant;
 
 const SCRIPTS: &str = "scripts";
 /// How many bytes all of them have had.
 const BYTES: &str = "bytes";
-
-/// A keyspace and the name of a script.
-type Place = (String, String);
-
-/// What a thread of the door remembers.
-#[derive(Default)]
-pub(super) struct Remembered {
-    sources: RefCell<HashMap<Place, (Instant, Bytes)>>,
-}
-
-impl Remembered {
-    fn get(&self, place: &Place) -> Option<Bytes> {
-        let sources = self.sources.borrow();
-        let (since, source) = sources.get(place)?;
-        (since.elapsed() < REMEMBERED_FOR).then(|| source.clone())
-    }
-
-    fn put(&self, place: Place, source: &Bytes) {
-        let mut sources = self.sources.borrow_mut();
-        let bytes: usize = sources.values().map(|(_, source)| source.len() + 128).sum();
-        if bytes + source.len() > REMEMBERED_BYTES_MAX {
-            sources.clear();
-        }
-        // A copy of its own: the words of a command share the bytes of others.
-        sources.insert(place, (Instant::now(), Bytes::copy_from_slice(source)));
-    }
-
-    fn forget(&self, keyspace: &str) {
-        self.sources.borrow_mut().retain(|(own, _), _| own != keyspace);
-    }
-}
 
 fn command(words: &[&[u8]]) -> RedisCommand {
     let words = words.iter().map(|word| Bytes::copy_from_slice(word)).collect();
@@ -62,7 +28,11 @@ fn command(words: &[&[u8]]) -> RedisCommand {
 async fn run(of: &Connection, session: &Session, commands: Vec<RedisCommand>) -> Result<Vec<RedisReply>, Refusal> {
     let database = &of.door.database;
     let count = commands.len();
-    let call = RedisCall { unix_ms: database.unix_ms(), seed: 0, ask: RedisAsk::Commands { commands } };
+    let call = RedisCall {
+        unix_ms: database.unix_ms(),
+        seed: 0,
+        ask: RedisAsk::Transaction { watched: Vec::new(), commands },
+    };
     match database.call(session, call, Levels::default()).await? {
         RedisAnswer::Replies { replies } if replies.len() == count => Ok(replies),
         _ => Err(Refusal::new(ErrorCode::Internal, "sources of scripts were answered by something else; report it")),
@@ -70,7 +40,7 @@ async fn run(of: &Connection, session: &Session, commands: Vec<RedisCommand>) ->
 }
 
 /// A script's source. `None`: it is not known.
-pub(super) async fn find(of: &Connection, session: &Session, name: &str) -> Result<Option<Bytes>, Refusal> {
+pub(crate) async fn find(of: &Connection, session: &Session, name: &str) -> Result<Option<Bytes>, Refusal> {
     let place = (session.keyspace.clone(), name.to_owned());
     if let Some(source) = of.door.scripts.remembered.get(&place) {
         return Ok(Some(source));
@@ -86,13 +56,13 @@ pub(super) async fn find(of: &Connection, session: &Session, name: &str) -> Resu
 }
 
 /// Which of these are known.
-pub(super) async fn known(of: &Connection, session: &Session, names: &[String]) -> Result<Vec<RedisReply>, Refusal> {
+pub(crate) async fn known(of: &Connection, session: &Session, names: &[String]) -> Result<Vec<RedisReply>, Refusal> {
     let asked = names.iter().map(|name| command(&[b"HEXISTS", SCRIPTS.as_bytes(), name.as_bytes()])).collect();
     run(of, session, asked).await
 }
 
 /// Keeps a script, where it is not known yet.
-pub(super) async fn keep(of: &Connection, session: &Session, name: &str, source: &Bytes) -> Result<(), Refusal> {
+pub(crate) async fn keep(of: &Connection, session: &Session, name: &str, source: &Bytes) -> Result<(), Refusal> {
     let place = (session.keyspace.clone(), name.to_owned());
     if source.len() > KEPT_BYTES_EACH_MAX || of.door.scripts.remembered.get(&place).is_some() {
         return Ok(());
@@ -127,7 +97,7 @@ async fn make_room(of: &Connection, session: &Session, more: usize) -> Result<()
 }
 
 /// Drops all.
-pub(super) async fn flush(of: &Connection, session: &Session) -> Result<(), Refusal> {
+pub(crate) async fn flush(of: &Connection, session: &Session) -> Result<(), Refusal> {
     let asked = command(&[b"DEL", SCRIPTS.as_bytes(), BYTES.as_bytes()]);
     run(of, session, vec![asked]).await?;
     of.door.scripts.remembered.forget(&session.keyspace);

@@ -52,7 +52,7 @@ fn scripts_are_for_who_may_read_a_key() {
     for words in ["DEL scripts bytes", "FLUSHDB", "SET scripts a", "nosuch"] {
         assert_eq!(of(words), "write redis/d", "{words}");
     }
-    // What a script has read must be allowed as long as it is watched.
+    // What a script has read is watched, and must still be allowed.
     let key = KeyVersion { database: 0, key: Bytes::from_static(b"a"), version: 1 };
     let ask = RedisAsk::Script { watched: vec![key], seen: vec![], commands: vec![] };
     assert_eq!(of_ask(ask), "read redis/d/a");

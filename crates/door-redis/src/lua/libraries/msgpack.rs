@@ -5,7 +5,7 @@
 //! Not here: extension types, which the library does not have either.
 
 use super::{add, bytes_of, integer, text, Given};
-use crate::script::limits::SCRIPT_REPLY_BYTES_MAX;
+use crate::lua::limits::SCRIPT_REPLY_BYTES_MAX;
 use mlua::{Lua, Table, Value};
 
 /// How deep tables lie in each other; below that is nil, as in the library.
@@ -185,7 +185,7 @@ impl<'b> Input<'b> {
     }
 
     fn value(&mut self, lua: &Lua, depth: usize) -> Result<Value, String> {
-        if depth > super::super::limits::SCRIPT_REPLY_DEPTH_MAX {
+        if depth > crate::lua::limits::SCRIPT_REPLY_DEPTH_MAX {
             return Err("Bad data format in input.".into());
         }
         let mark = self.take(1)?[0];

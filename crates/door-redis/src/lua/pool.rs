@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// What runs on a thread.
-pub(super) type Job = Box<dyn FnOnce() + Send>;
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 struct Waiting {
     jobs: VecDeque<Job>,
@@ -26,7 +26,7 @@ fn waiting() -> MutexGuard<'static, Waiting> {
 }
 
 /// Has a job run. False: too many wait.
-pub(super) fn submit(job: Job) -> bool {
+pub(crate) fn submit(job: Job) -> bool {
     let mut own = waiting();
     if own.jobs.len() >= SCRIPTS_WAITING_MAX {
         return false;

@@ -6,8 +6,8 @@
 //! Not here: settings other than `encode_sparse_array`, `encode_max_depth` and their like, which are taken and change nothing.
 
 use super::{add, bytes_of, text};
-use crate::script::limits::{SCRIPT_REPLY_BYTES_MAX, SCRIPT_TEXT_DEPTH_MAX};
-use crate::script::values::number;
+use crate::lua::limits::{SCRIPT_REPLY_BYTES_MAX, SCRIPT_TEXT_DEPTH_MAX};
+use crate::lua::values::number;
 use mlua::{Lua, LuaString, Table, Value};
 
 /// A table with gaps is an array as long as this, or where half of it is there.
@@ -342,5 +342,5 @@ impl Input<'_> {
 }
 
 fn no_memory<E>(_: E) -> String {
-    crate::script::machine::NO_MEMORY.into()
+    crate::lua::machine::NO_MEMORY.into()
 }

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use mlua::{Lua, LuaString, Table, Value};
 
 /// What a script gets for a reply. `three`: it has asked for RESP3.
-pub(super) fn to_lua(lua: &Lua, reply: &RedisReply, three: bool) -> mlua::Result<Value> {
+pub(crate) fn to_lua(lua: &Lua, reply: &RedisReply, three: bool) -> mlua::Result<Value> {
     let one = |reply| to_lua(lua, reply, three);
     let single = |name: &str, value: Value| -> mlua::Result<Value> {
         let table = lua.create_table_with_capacity(0, 1)?;
@@ -73,7 +73,7 @@ fn nested(lua: &Lua, pairs: &[(RedisReply, RedisReply)], three: bool) -> mlua::R
 }
 
 /// A word of a command.
-pub(super) fn word_of(value: &Value) -> Option<Bytes> {
+pub(crate) fn word_of(value: &Value) -> Option<Bytes> {
     match value {
         Value::String(text) => Some(Bytes::copy_from_slice(&text.as_bytes())),
         Value::Integer(value) => Some(value.to_string().into()),
@@ -83,7 +83,7 @@ pub(super) fn word_of(value: &Value) -> Option<Bytes> {
 }
 
 /// A reply out of what a script gives. `Err`: it has no form as a reply.
-pub(super) fn from_lua(value: &Value) -> Result<RedisReply, String> {
+pub(crate) fn from_lua(value: &Value) -> Result<RedisReply, String> {
     let mut bytes = 0;
     reply_of(value, SCRIPT_REPLY_DEPTH_MAX, &mut bytes)
 }
@@ -157,7 +157,7 @@ fn table_of(table: &Table, depth: usize, bytes: &mut usize) -> Result<RedisReply
 }
 
 /// A number as C's `%.{digits}g` writes it, or shorter where that says the same.
-pub(super) fn number(value: f64, digits: usize) -> String {
+pub(crate) fn number(value: f64, digits: usize) -> String {
     if value.is_nan() {
         return "nan".into();
     }

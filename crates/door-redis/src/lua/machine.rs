@@ -27,7 +27,7 @@ use std::time::Instant;
 /// What Lua calls a script, for its errors.
 const CHUNK: &str = "@user_script";
 /// What Lua says where there is no more memory.
-pub(super) const NO_MEMORY: &str = "not enough memory";
+pub(crate) const NO_MEMORY: &str = "not enough memory";
 /// How far up the stack the script's own line is looked for.
 const FRAMES_MAX: usize = 64;
 const PRELUDE: &str = include_str!("prelude.lua");
@@ -35,7 +35,7 @@ const PRELUDE: &str = include_str!("prelude.lua");
 /// Why a script is to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(super) enum Why {
+pub(crate) enum Why {
     /// It is not.
     Runs = 0,
     /// SCRIPT KILL.
@@ -48,7 +48,7 @@ pub(super) enum Why {
 
 /// By which a running script is stopped from outside.
 #[derive(Debug)]
-pub(super) struct Stop {
+pub(crate) struct Stop {
     why: AtomicU8,
     until: Instant,
 }
@@ -74,7 +74,7 @@ impl Stop {
 
 /// A script and what it is given.
 #[derive(Clone, Debug)]
-pub(super) struct Script {
+pub(crate) struct Script {
     pub source: Bytes,
     /// The digest of its source, in hexadecimal.
     pub name: String,
@@ -83,11 +83,11 @@ pub(super) struct Script {
 }
 
 /// Carries out commands of a script. `None`: the script is cut.
-pub(super) type Calls = Box<dyn Fn(Words) -> Option<RedisReply>>;
+pub(crate) type Calls = Box<dyn Fn(Words) -> Option<RedisReply>>;
 
 /// What a script came to.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(crate) enum Ended {
     /// What it replies. An error that it ran into is one too: what it did before stays done.
     Reply(RedisReply),
     /// It was stopped: what it did is not done.
@@ -97,14 +97,14 @@ pub(super) enum Ended {
 }
 
 /// What the functions of a run share.
-pub(super) struct Run {
+pub(crate) struct Run {
     stop: Arc<Stop>,
     /// `redis.setresp`.
     three: Cell<bool>,
 }
 
 /// Runs a script to its end.
-pub(super) fn run(script: &Script, stop: &Arc<Stop>, calls: Calls) -> Ended {
+pub(crate) fn run(script: &Script, stop: &Arc<Stop>, calls: Calls) -> Ended {
     let run = Rc::new(Run { stop: stop.clone(), three: Cell::new(false) });
     let ended = start(script, &run, calls);
     match (stop.why(), ended) {
@@ -118,7 +118,7 @@ pub(super) fn run(script: &Script, stop: &Arc<Stop>, calls: Calls) -> Ended {
 }
 
 /// Whether a source is Lua. `Err`: what Redis says where it is not.
-pub(super) fn compile(source: &[u8]) -> Result<(), String> {
+pub(crate) fn compile(source: &[u8]) -> Result<(), String> {
     let lua = Lua::new_with(StdLib::NONE, LuaOptions::new()).map_err(|error| first_line(&error))?;
     let _ = lua.set_memory_limit(SCRIPT_MEMORY_BYTES_MAX);
     load(&lua, source, CHUNK, None).map(drop)

@@ -2,7 +2,7 @@
 //!
 //! By design: a script is run again where others change what it saw, so scripts that count in the same key at the same time would have each
 //! other run again and again. Here they wait instead; between nodes they try.
-//! Always: keys are taken in their order, so that none waits for who waits for it.
+//! Always: keys are taken in their order, so that no two wait for each other.
 //! Held by: `turns_are_taken_in_order_and_given_back`.
 //! Not here: commands that are no scripts, which wait for nobody.
 
@@ -19,10 +19,10 @@ type Place = (String, u8, Bytes);
 
 /// The keys for which scripts run.
 #[derive(Default)]
-pub(super) struct Turns(RefCell<HashMap<Place, Arc<Mutex<()>>>>);
+pub(crate) struct Turns(RefCell<HashMap<Place, Arc<Mutex<()>>>>);
 
 /// A script's turn for its keys, until it is dropped.
-pub(super) struct Turn {
+pub(crate) struct Turn {
     turns: Rc<Turns>,
     places: Vec<Place>,
     guards: Vec<OwnedMutexGuard<()>>,

@@ -34,7 +34,7 @@ fn add(lua: &Lua, table: &Table, name: &str, run: impl Fn(&Lua, &[Value]) -> Giv
 }
 
 /// All of them, by name.
-pub(super) fn all(lua: &Lua) -> mlua::Result<Table> {
+pub(crate) fn all(lua: &Lua) -> mlua::Result<Table> {
     let all = lua.create_table()?;
     all.raw_set("redis", redis(lua)?)?;
     all.raw_set("math", random(lua)?)?;
@@ -47,7 +47,7 @@ pub(super) fn all(lua: &Lua) -> mlua::Result<Table> {
 }
 
 /// The digest by which a script is named.
-pub(super) fn sha1_of(text: &[u8]) -> String {
+pub(crate) fn sha1_of(text: &[u8]) -> String {
     Sha1::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -57,7 +57,7 @@ fn redis(lua: &Lua) -> mlua::Result<Table> {
         [one] => Ok(vec![text(lua, sha1_of(&bytes_of(one, 1, "sha1hex")?).as_bytes())?]),
         _ => Err("wrong number of arguments".into()),
     })?;
-    redis.raw_set("REDIS_VERSION", crate::commands::REDIS_VERSION)?;
+    redis.raw_set("REDIS_VERSION", crate::REDIS_VERSION)?;
     redis.raw_set("REDIS_VERSION_NUM", VERSION_NUMBER)?;
     Ok(redis)
 }

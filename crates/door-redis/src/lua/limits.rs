@@ -5,48 +5,48 @@
 use std::time::Duration;
 
 /// The longest that one run of a script may take.
-pub(super) const SCRIPT_TIME_MAX: Duration = Duration::from_secs(5);
+pub(crate) const SCRIPT_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long the door waits for a script beyond that, to hear why it ended.
-pub(super) const SCRIPT_TIME_GRACE: Duration = Duration::from_millis(200);
+pub(crate) const SCRIPT_TIME_GRACE: Duration = Duration::from_millis(200);
 /// The memory of a running script.
-pub(super) const SCRIPT_MEMORY_BYTES_MAX: usize = 64 << 20;
+pub(crate) const SCRIPT_MEMORY_BYTES_MAX: usize = 64 << 20;
 /// Instructions between two looks at the clock.
-pub(super) const SCRIPT_INSTRUCTIONS: u32 = 1_000;
+pub(crate) const SCRIPT_INSTRUCTIONS: u32 = 1_000;
 /// Commands that a script does, those that only read keys not counted.
-pub(super) const SCRIPT_STEPS_MAX: usize = base_types::redis::CALL_COMMANDS_MAX - 1;
+pub(crate) const SCRIPT_STEPS_MAX: usize = base_types::redis::CALL_COMMANDS_MAX - 1;
 /// And their bytes: they go into one entry of the log.
-pub(super) const SCRIPT_STEPS_BYTES_MAX: usize = 4 << 20;
+pub(crate) const SCRIPT_STEPS_BYTES_MAX: usize = 4 << 20;
 /// How often a script is run where others change what it has seen.
-pub(super) const SCRIPT_RUNS_MAX: u32 = 64;
+pub(crate) const SCRIPT_RUNS_MAX: u32 = 64;
 /// The pause before the second run; it grows with each, and is drawn at random up to that.
-pub(super) const SCRIPT_PAUSE_US: u64 = 500;
+pub(crate) const SCRIPT_PAUSE_US: u64 = 500;
 /// What it grows to.
-pub(super) const SCRIPT_PAUSE_US_MAX: u64 = 20_000;
+pub(crate) const SCRIPT_PAUSE_US_MAX: u64 = 20_000;
 /// Scripts that run at the same time in a process.
-pub(super) const SCRIPTS_RUNNING_MAX: usize = 32;
+pub(crate) const SCRIPTS_RUNNING_MAX: usize = 32;
 /// Scripts that wait for one of them to end.
-pub(super) const SCRIPTS_WAITING_MAX: usize = 4_096;
+pub(crate) const SCRIPTS_WAITING_MAX: usize = 4_096;
 /// The stack of their threads.
-pub(super) const SCRIPT_STACK_BYTES: usize = 4 << 20;
+pub(crate) const SCRIPT_STACK_BYTES: usize = 4 << 20;
 /// A thread ends when it has had nothing to do for so long.
-pub(super) const SCRIPT_THREAD_IDLE: Duration = Duration::from_secs(10);
+pub(crate) const SCRIPT_THREAD_IDLE: Duration = Duration::from_secs(10);
 /// Bytes of a script's own reply, or of a text that it makes of tables.
-pub(super) const SCRIPT_REPLY_BYTES_MAX: usize = 16 << 20;
+pub(crate) const SCRIPT_REPLY_BYTES_MAX: usize = 16 << 20;
 /// How deep tables lie in each other that a script replies with.
-pub(super) const SCRIPT_REPLY_DEPTH_MAX: usize = 128;
+pub(crate) const SCRIPT_REPLY_DEPTH_MAX: usize = 128;
 /// How deep tables lie in each other that become texts, or texts that become tables.
-pub(super) const SCRIPT_TEXT_DEPTH_MAX: usize = 1_000;
+pub(crate) const SCRIPT_TEXT_DEPTH_MAX: usize = 1_000;
 /// Declared keys by which scripts of a thread wait for each other.
-pub(super) const SCRIPT_TURNS_MAX: usize = 16;
+pub(crate) const SCRIPT_TURNS_MAX: usize = 16;
 /// A script that is longer is run, and not kept for EVALSHA.
-pub(super) const KEPT_BYTES_EACH_MAX: usize = 512 << 10;
+pub(crate) const KEPT_BYTES_EACH_MAX: usize = 512 << 10;
 /// Bytes of all scripts that are kept of a keyspace; beyond it all are dropped. Clients send them again.
-pub(super) const KEPT_BYTES_MAX: i64 = 32 << 20;
+pub(crate) const KEPT_BYTES_MAX: i64 = 32 << 20;
 /// How many are kept.
-pub(super) const KEPT_COUNT_MAX: i64 = 10_000;
+pub(crate) const KEPT_COUNT_MAX: i64 = 10_000;
 /// Bytes of sources that a thread of the door remembers.
-pub(super) const REMEMBERED_BYTES_MAX: usize = 8 << 20;
+pub(crate) const REMEMBERED_BYTES_MAX: usize = 8 << 20;
 /// For how long: then it looks whether they were flushed.
-pub(super) const REMEMBERED_FOR: Duration = Duration::from_secs(30);
+pub(crate) const REMEMBERED_FOR: Duration = Duration::from_secs(30);
 /// Scripts that SCRIPT EXISTS may name.
-pub(super) const NAMED_MAX: usize = 1_024;
+pub(crate) const NAMED_MAX: usize = 1_024;

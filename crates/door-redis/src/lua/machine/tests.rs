@@ -243,7 +243,7 @@ fn values_are_packed_and_unpacked() {
     }
     says(
         "return redis.sha1hex(cmsgpack.pack({1, 'a', {b = false}}))",
-        &crate::script::sha1_of(&[0x93, 1, 0xa1, b'a', 0x81, 0xa1, b'b', 0xc2]),
+        &crate::lua::sha1_of(&[0x93, 1, 0xa1, b'a', 0x81, 0xa1, b'b', 0xc2]),
     );
     assert_eq!(eval("return {cmsgpack.unpack(cmsgpack.pack('a', 'b'))}"), array(&["a", "b"]));
     assert_eq!(eval("return {select(2, cmsgpack.unpack_one(cmsgpack.pack('a', 'b')))}"), array(&["a"]));

@@ -5,7 +5,7 @@
 //! machines.
 
 use super::{add, bytes_of, float, integer, text, Given};
-use crate::script::limits::SCRIPT_REPLY_BYTES_MAX;
+use crate::lua::limits::SCRIPT_REPLY_BYTES_MAX;
 use mlua::{Lua, Table, Value};
 
 /// The widest integer, and the widest alignment.

@@ -1,0 +1,81 @@
+//! Lua: what a script runs in, without a connection and without a database.
+//!
+//! ```text
+//!   source, KEYS, ARGV ─▶ a thread (`pool.rs`) ─▶ a state of Lua (`machine.rs`) with its libraries ─▶ values and replies (`values.rs`)
+//! ```
+//! By design: `redis.call` is a function that the caller gives.
+//! Not here: what it does (`script/`).
+
+mod libraries;
+pub(crate) mod limits;
+pub(crate) mod machine;
+pub(crate) mod pool;
+mod turns;
+mod values;
+
+pub(crate) use libraries::sha1_of;
+
+use crate::database::Session;
+use bytes::Bytes;
+use limits::{REMEMBERED_BYTES_MAX, REMEMBERED_FOR};
+use machine::{Stop, Why};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+/// What the scripts of a thread share.
+#[derive(Default)]
+pub(crate) struct Scripts {
+    pub remembered: Remembered,
+    pub turns: Rc<turns::Turns>,
+    running: RefCell<Vec<(Rc<Session>, Weak<Stop>)>>,
+}
+
+impl Scripts {
+    /// A script begins to run for a user.
+    pub fn began(&self, session: &Rc<Session>, stop: &Arc<Stop>) {
+        let mut running = self.running.borrow_mut();
+        running.retain(|(_, stop)| stop.strong_count() > 0);
+        running.push((session.clone(), Arc::downgrade(stop)));
+    }
+
+    /// Stops a user's scripts in its keyspace; false: none runs.
+    pub fn kill(&self, session: &Session) -> bool {
+        let running = self.running.borrow();
+        let own = running.iter().filter(|(own, _)| **own == *session).filter_map(|(_, stop)| stop.upgrade());
+        own.filter(|stop| stop.why() == Why::Runs).map(|stop| stop.set(Why::Killed)).count() > 0
+    }
+}
+
+/// A keyspace and the name of a script.
+type Place = (String, String);
+
+/// What a thread of the door remembers.
+#[derive(Default)]
+pub(crate) struct Remembered {
+    sources: RefCell<HashMap<Place, (Instant, Bytes)>>,
+}
+
+impl Remembered {
+    pub fn get(&self, place: &Place) -> Option<Bytes> {
+        let sources = self.sources.borrow();
+        let (since, source) = sources.get(place)?;
+        (since.elapsed() < REMEMBERED_FOR).then(|| source.clone())
+    }
+
+    pub fn put(&self, place: Place, source: &Bytes) {
+        let mut sources = self.sources.borrow_mut();
+        let bytes: usize = sources.values().map(|(_, source)| source.len() + 128).sum();
+        if bytes + source.len() > REMEMBERED_BYTES_MAX {
+            sources.clear();
+        }
+        // A copy of its own: the words of a command share the bytes of others.
+        sources.insert(place, (Instant::now(), Bytes::copy_from_slice(source)));
+    }
+
+    pub fn forget(&self, keyspace: &str) {
+        self.sources.borrow_mut().retain(|(own, _), _| own != keyspace);
+    }
+}
