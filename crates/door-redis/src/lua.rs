@@ -10,6 +10,7 @@ mod libraries;
 pub(crate) mod limits;
 pub(crate) mod machine;
 pub(crate) mod pool;
+mod share;
 mod turns;
 mod values;
 

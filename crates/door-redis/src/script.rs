@@ -155,7 +155,7 @@ impl Runs {
 async fn run(of: &Connection, session: &Rc<Session>, wanted: &Wanted) -> RedisReply {
     let _turn = match wanted.read_only {
         true => None,
-        false => Some(of.door.scripts.turns.take(&session.keyspace, of.client.database, &wanted.script.keys).await),
+        false => Some(of.door.scripts.turns.take(session, of.client.database, &wanted.script.keys).await),
     };
     let mut runs = Runs::new();
     loop {
@@ -204,7 +204,7 @@ pub(crate) async fn on_exec(
         });
     }
     let keys: Vec<Bytes> = scripts.iter().flatten().flatten().flat_map(|wanted| wanted.script.keys.clone()).collect();
-    let turn = of.door.scripts.turns.take(&session.keyspace, of.client.database, &keys).await;
+    let turn = of.door.scripts.turns.take(&session, of.client.database, &keys).await;
     let mut runs = Runs::new();
     let replies = loop {
         let mut attempt = runs.attempt(of, &session);

@@ -14,16 +14,20 @@ pub(crate) const SCRIPT_MEMORY_BYTES_MAX: usize = 64 << 20;
 pub(crate) const SCRIPT_INSTRUCTIONS: u32 = 1_000;
 /// Commands that a script does, those that only read keys not counted.
 pub(crate) const SCRIPT_STEPS_MAX: usize = base_types::redis::CALL_COMMANDS_MAX - 1;
-/// And their bytes: they go into one entry of the log.
-pub(crate) const SCRIPT_STEPS_BYTES_MAX: usize = 4 << 20;
+/// And their bytes: they go into one entry of the log, with the keys that the script has read.
+pub(crate) const SCRIPT_STEPS_BYTES_MAX: usize = base_types::COMMAND_BYTES_MAX / 2;
+/// How long a script runs before others do.
+pub(crate) const SCRIPT_SLICE: Duration = Duration::from_millis(10);
+/// Scripts run on one of so many cores at a time; on one at least.
+pub(crate) const SCRIPT_CORES_SHARE: usize = 4;
 /// How often a script is run where others change what it has seen.
 pub(crate) const SCRIPT_RUNS_MAX: u32 = 64;
 /// The pause before the second run; it grows with each, and is drawn at random up to that.
 pub(crate) const SCRIPT_PAUSE_US: u64 = 500;
 /// What it grows to.
 pub(crate) const SCRIPT_PAUSE_US_MAX: u64 = 20_000;
-/// Scripts that run at the same time in a process.
-pub(crate) const SCRIPTS_RUNNING_MAX: usize = 32;
+/// Scripts that run at the same time in a process, most of which wait for the database.
+pub(crate) const SCRIPTS_RUNNING_MAX: usize = 16;
 /// Scripts that wait for one of them to end.
 pub(crate) const SCRIPTS_WAITING_MAX: usize = 4_096;
 /// The stack of their threads.

@@ -12,6 +12,7 @@
 
 use super::libraries;
 use super::limits::{SCRIPT_INSTRUCTIONS, SCRIPT_MEMORY_BYTES_MAX};
+use super::share::{places, Place};
 use super::values::{from_lua, to_lua, word_of};
 use crate::request::Words;
 use base_types::redis::RedisReply;
@@ -97,15 +98,16 @@ pub(crate) enum Ended {
 }
 
 /// What the functions of a run share.
-pub(crate) struct Run {
+struct Run {
     stop: Arc<Stop>,
+    place: Place,
     /// `redis.setresp`.
     three: Cell<bool>,
 }
 
 /// Runs a script to its end.
 pub(crate) fn run(script: &Script, stop: &Arc<Stop>, calls: Calls) -> Ended {
-    let run = Rc::new(Run { stop: stop.clone(), three: Cell::new(false) });
+    let run = Rc::new(Run { stop: stop.clone(), place: Place::wait(places()), three: Cell::new(false) });
     let ended = start(script, &run, calls);
     match (stop.why(), ended) {
         (Why::Runs, Ok(reply)) => Ended::Reply(reply),
@@ -155,7 +157,7 @@ fn start(script: &Script, run: &Rc<Run>, calls: Calls) -> mlua::Result<RedisRepl
             return Ok(RedisReply::Error(format!("ERR Error compiling script (new function): {message}")));
         }
     };
-    watch_over(&lua, run.stop.clone())?;
+    watch_over(&lua, run.clone())?;
     let (done, value): (bool, Value) = guarded.call(function)?;
     lua.remove_global_hook();
     Ok(match (done, value) {
@@ -182,10 +184,11 @@ fn failed(script: &Script, value: &Value) -> mlua::Result<RedisReply> {
 }
 
 /// Ends the script when it is to end: from then on every instruction fails, so that no `pcall` keeps it.
-fn watch_over(lua: &Lua, stop: Arc<Stop>) -> mlua::Result<()> {
+fn watch_over(lua: &Lua, run: Rc<Run>) -> mlua::Result<()> {
     let triggers = HookTriggers::new().every_nth_instruction(SCRIPT_INSTRUCTIONS);
     lua.set_global_hook(triggers, move |lua, _| {
-        if stop.why() == Why::Runs {
+        run.place.share();
+        if run.stop.why() == Why::Runs {
             return Ok(VmState::Continue);
         }
         let stopped = || Error::RuntimeError("the script is stopped".into());
@@ -214,7 +217,7 @@ fn functions(lua: &Lua, script: &Script, run: &Rc<Run>, calls: Calls) -> mlua::R
     let of = run.clone();
     let call = lua.create_function(move |lua, words: MultiValue| {
         let reply = match words_of(&words) {
-            Ok(words) => calls(words).ok_or_else(|| {
+            Ok(words) => of.place.without(|| calls(words)).ok_or_else(|| {
                 of.stop.set(Why::Left);
                 Error::RuntimeError("the script is cut".into())
             })?,

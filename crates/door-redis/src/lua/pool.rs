@@ -1,7 +1,7 @@
 //! Threads on which scripts run: of the whole process, as many as are needed, up to a bound.
 //!
 //! By design: a script has its thread until it ends, for Lua 5.1 cannot be left in the middle of a call. Most of that time it waits for the
-//! database, so there are more threads than cores. What cannot run at once waits its turn, up to a bound.
+//! database, so there are more threads than cores (`share.rs` has how many of them may use the processor). What cannot run at once waits its turn, up to a bound.
 //! Not here: what runs on them (`machine.rs`).
 
 use super::limits::{SCRIPTS_RUNNING_MAX, SCRIPTS_WAITING_MAX, SCRIPT_STACK_BYTES, SCRIPT_THREAD_IDLE};

@@ -100,9 +100,10 @@ impl Attempt {
             return Ok(error("ERR Write commands are not allowed from read-only scripts."));
         }
         let command = RedisCommand { database: self.database, words };
+        self.check_room(&command)?;
         let added = self.published(spec, &command.words);
         if let Some(reply) = self.prediction(spec, &command.words) {
-            self.step(command, &reply)?;
+            self.step(command, &reply);
             return Ok(with_receivers(reply, added));
         }
         let mut commands = self.steps.clone();
@@ -113,7 +114,7 @@ impl Attempt {
                 self.asked = true;
                 let Some(reply) = replies.pop() else { return Err(unexpected()) };
                 if is_step(spec, &command.words) {
-                    self.step(command, &reply)?;
+                    self.step(command, &reply);
                 } else {
                     self.watch(keys)?;
                 }
@@ -148,17 +149,21 @@ impl Attempt {
         self.door.database.call(&self.session, call, self.levels).await
     }
 
-    fn step(&mut self, command: RedisCommand, reply: &RedisReply) -> Result<(), Cut> {
-        self.bytes += bytes_of(&command);
-        if self.steps.len() >= SCRIPT_STEPS_MAX || self.bytes > SCRIPT_STEPS_BYTES_MAX {
+    /// Cuts the script where one command more is too much, whatever it is: it goes to the leader with all steps before it.
+    fn check_room(&self, command: &RedisCommand) -> Result<(), Cut> {
+        if self.steps.len() >= SCRIPT_STEPS_MAX || self.bytes + bytes_of(command) > SCRIPT_STEPS_BYTES_MAX {
             return Err(Cut::Answer(error(format!(
                 "ERR a script does at most {SCRIPT_STEPS_MAX} commands that write, of {SCRIPT_STEPS_BYTES_MAX} bytes together; it has changed nothing"
             ))));
         }
+        Ok(())
+    }
+
+    fn step(&mut self, command: RedisCommand, reply: &RedisReply) {
+        self.bytes += bytes_of(&command);
         self.writes |= command.writes();
         self.steps.push(command);
         self.seen.push(reply.digest());
-        Ok(())
     }
 
     fn watch(&mut self, keys: Vec<KeyVersion>) -> Result<(), Cut> {
