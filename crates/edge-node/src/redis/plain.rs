@@ -172,7 +172,7 @@ fn next_apart(rest: &mut std::iter::Peekable<std::vec::IntoIter<RedisCommand>>) 
 
 fn not_plain(keyspace: &str) -> Refusal {
     let message = format!(
-        "ERR keyspace '{keyspace}' is plain: MULTI, WATCH, clients that wait and channels need one with kind=redis; see docs/guides/redis.md"
+        "ERR keyspace '{keyspace}' is plain: MULTI, WATCH, scripts, clients that wait and channels need one with kind=redis; see docs/guides/redis.md"
     );
     Refusal::new(ErrorCode::InvalidKeyspace, message)
 }
