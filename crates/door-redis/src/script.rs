@@ -141,7 +141,7 @@ impl Runs {
     /// Waits a little before the next. `Err`: there is none.
     async fn pause(&mut self, of: &Connection) -> Result<(), RedisReply> {
         self.number += 1;
-        if self.number >= SCRIPT_RUNS_MAX || self.begun.elapsed() > SCRIPT_TIME_MAX {
+        if self.number >= SCRIPT_RUNS_MAX || self.begun.elapsed() > SCRIPT_RUNS_TIME_MAX {
             let message = "TRYAGAIN others changed what the script reads while it ran, each time it was run; it has changed nothing";
             return Err(error(message));
         }

@@ -22,6 +22,8 @@ pub(crate) const SCRIPT_SLICE: Duration = Duration::from_millis(10);
 pub(crate) const SCRIPT_CORES_SHARE: usize = 4;
 /// How often a script is run where others change what it has seen.
 pub(crate) const SCRIPT_RUNS_MAX: u32 = 64;
+/// No further run begins when it has been run for so long.
+pub(crate) const SCRIPT_RUNS_TIME_MAX: Duration = Duration::from_secs(15);
 /// The pause before the second run; it grows with each, and is drawn at random up to that.
 pub(crate) const SCRIPT_PAUSE_US: u64 = 500;
 /// What it grows to.

@@ -34,7 +34,7 @@ local function library(name, checks)
     return own
 end
 
-local function copy(from, names)
+local function copy(from)
     local own = {}
     for key, value in pairs(from) do
         own[key] = value

@@ -11,6 +11,7 @@
 use crate::connection::Connection;
 use crate::database::{Levels, Session};
 use crate::lua::limits::{KEPT_BYTES_EACH_MAX, KEPT_BYTES_MAX, KEPT_COUNT_MAX};
+use crate::lua::sha1_of;
 use base_types::access::Caller;
 use base_types::redis::{RedisAnswer, RedisAsk, RedisCall, RedisCommand, RedisReply, SCRIPTS_DATABASE};
 use base_types::{ErrorCode, Refusal};
@@ -47,7 +48,8 @@ pub(crate) async fn find(of: &Connection, session: &Session, name: &str) -> Resu
     }
     let asked = command(&[b"HGET", SCRIPTS.as_bytes(), name.as_bytes()]);
     match run(of, session, vec![asked]).await?.pop() {
-        Some(RedisReply::Bulk(source)) => {
+        // Checked twice: under another's name it would run with the rights of whoever calls it.
+        Some(RedisReply::Bulk(source)) if sha1_of(&source) == name => {
             of.door.scripts.remembered.put(place, &source);
             Ok(Some(source))
         }
