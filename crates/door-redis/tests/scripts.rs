@@ -282,6 +282,13 @@ async fn a_script_is_known_at_every_door() {
         client.ask(&["EVAL", "return 2", "0"], ":2|").await;
         at_other.ask(&["EVALSHA", name, "0"], ":1|").await;
         assert_eq!(bed.memory.calls.load(Ordering::Relaxed), before);
+        // Under another script's name nothing is found.
+        let words =
+            ["HSET", "scripts", &unknown, "return 3"].map(|word| bytes::Bytes::copy_from_slice(word.as_bytes()));
+        let commands = vec![base_types::redis::RedisCommand { database: 16, words: words.to_vec() }];
+        let call = RedisCall { unix_ms: 0, seed: 0, ask: base_types::redis::RedisAsk::Commands { commands } };
+        bed.memory.call(&bed.memory.session(None).unwrap(), call, Levels::default()).await.unwrap();
+        client.fails(&["EVALSHA", &unknown, "0"], "NOSCRIPT").await;
         // They are nobody's keys.
         client.ask(&["FLUSHALL"], "+OK|").await;
         client.ask(&["DBSIZE"], ":0|").await;
