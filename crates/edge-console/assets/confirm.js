@@ -22,17 +22,20 @@ export function confirm({ title, steps, command, typed, word, run }) {
       out, h("div", { class: "row" }, go, cancel));
     const dialog = h("dialog", { "aria-labelledby": "confirm-title" }, form);
     let answer = null;
+    // A change that is under way is waited for: closing the dialog would not stop it.
+    const busy = (yes) => { go.disabled = yes; cancel.disabled = yes; };
+    dialog.addEventListener("cancel", (event) => { if (cancel.disabled) event.preventDefault(); });
     input?.addEventListener("input", () => { go.disabled = input.value !== String(typed); });
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
-      go.disabled = true;
+      busy(true);
       out.replaceChildren(h("p", { class: "quiet" }, "Under way…"));
       try {
         answer = await run();
         dialog.close();
       } catch (error) {
         out.replaceChildren(problem(error), error.outcome === "unknown" ? h("p", {}, "It may have happened all the same: look before you repeat it.") : "");
-        go.disabled = false;
+        busy(false);
       }
     });
     dialog.addEventListener("close", () => { dialog.remove(); done(answer); });
