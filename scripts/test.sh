@@ -12,6 +12,8 @@ scripts/sim.sh "" "${TEST_SEEDS:-500}"
 scripts/first-hour.sh
 # A world as in production: tokens and TLS at every door.
 HIVE="${CARGO_TARGET_DIR:-$PWD/target}/debug/hive" scripts/secure-world.sh
+# The console, clicked through in headless Chromium.
+HIVE="${CARGO_TARGET_DIR:-$PWD/target}/debug/hive" scripts/console.sh
 # Tokens of an OIDC issuer at the JSON door, and temporary S3 credentials for them, by boto3.
 HIVE="${CARGO_TARGET_DIR:-$PWD/target}/debug/hive" scripts/oidc.sh
 # The S3 gateway driven by real clients: in a world of five nodes.

@@ -6,7 +6,8 @@
 //! GET /health           200 while the process lives; nothing else is looked at
 //! GET /ready            200 while this node can do any of its work (`degraded`: what it cannot), else 503 (`not_ready`: why)
 //! GET /metrics          OpenMetrics text
-//! GET /                 help; /console/ comes with a later issue
+//! GET /                 help
+//! GET /console/…        the console's files, for everybody (they hold no data); /console/history: its samples, as /metrics
 //! ```
 //!
 //! Where `[tls]` asks for users' certificates, all but `/health` and `/ready` want one.
@@ -21,6 +22,7 @@
 pub mod attached;
 mod body;
 pub(crate) mod browser;
+mod console;
 mod lines;
 mod routes;
 pub(crate) mod secrets;
@@ -32,6 +34,7 @@ use crate::ca::CertificateName;
 use crate::clients::{
     accept, ClientStream, Connection, DoorStream, Entrance, Guest, Head, Place, Room, OPERATORS_PATIENCE,
 };
+use crate::history::Recorder;
 use crate::lane::door::LaneDoor;
 use crate::lane::LaneReport;
 use crate::quiet::Quiet;
@@ -79,6 +82,8 @@ pub struct HttpDoor {
     pub room: Room,
     /// All lanes' numbers.
     pub reports: Vec<Arc<Mutex<LaneReport>>>,
+    /// What the console's charts show.
+    pub recorder: Arc<Recorder>,
     pub world: String,
     pub node: u64,
     /// The names this node answers to.

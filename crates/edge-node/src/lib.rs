@@ -29,6 +29,7 @@ pub mod disk;
 pub mod engines;
 mod establish;
 pub mod etcd;
+mod history;
 mod http;
 mod lane;
 pub mod logging;

@@ -38,6 +38,8 @@ pub struct Monitor {
     pub certificates: Certificates,
     /// Measured, where somebody asks for them.
     pub engine_sizes: Option<Arc<EngineSizes>>,
+    /// Who hears of load and disk in use at every look, in thousandths.
+    pub on_look: Box<dyn Fn(u32, u32) + Send>,
 }
 
 impl Monitor {
@@ -51,6 +53,7 @@ impl Monitor {
             busy = now;
             let space = disk_space(&self.data);
             self.tell(|| Event::Machine { load, disk: space.fill() });
+            (self.on_look)(load, space.fill());
             let unix_ms = unix_ms();
             self.tell(|| Event::Clock { unix_ms });
             let (begins, ends) = self.certificates.peers.current().valid;

@@ -26,6 +26,7 @@ use crate::cores::{Cores, LETTERS_WAITING_MAX};
 use crate::data::{DataDirectory, DataError};
 use crate::engines::sizes::EngineSizes;
 use crate::etcd;
+use crate::history::Recorder;
 use crate::http::{Hosts, HttpLimits};
 use crate::lane::{panic_text, LaneReport, MAILBOX_EVENTS_MAX};
 use crate::machine::MachineFactory;
@@ -102,6 +103,8 @@ pub(crate) struct Shared {
     /// Who the members of the level 0 clusters were when this node last heard.
     pub remembered: Vec<core_node::api::Announcement>,
     pub reports: Vec<Arc<Mutex<LaneReport>>>,
+    /// What the console's charts show.
+    pub recorder: Arc<Recorder>,
     /// Calls of etcd's clients; none where there is no such door.
     pub etcd: Option<Arc<door_etcd::Metrics>>,
     /// Commands of Redis clients; none where there is no such door.
@@ -374,12 +377,14 @@ impl NodeHandle {
     }
 
     fn start_monitor(&mut self, shared: &Arc<Shared>) -> Result<(), StartError> {
+        let recorder = shared.recorder.clone();
         let monitor = Monitor {
             data: shared.data.path.clone(),
             disk_free_bytes_min: shared.config.limits.disk_free_bytes_min,
             lanes: shared.mailboxes.clone(),
             certificates: shared.certificates.clone(),
             engine_sizes: shared.config.etcd.as_ref().map(|_| shared.engine_sizes.clone()),
+            on_look: Box::new(move |load, disk| recorder.look(load, disk)),
         };
         let (stop, stopped) = std::sync::mpsc::channel();
         self.monitor_stop = Some(stop);
@@ -537,6 +542,8 @@ fn share(
         tracing::warn!("this system has no clock that counts suspension; leases are off, strong reads ask the members");
     }
     let doors = doors::told(&config, certificates.clients.is_some(), named);
+    let reports: Vec<Arc<Mutex<LaneReport>>> = (0..data.lanes).map(|_| Arc::default()).collect();
+    let room = room(limits);
     let shared = Shared {
         doors,
         own: Own {
@@ -554,8 +561,9 @@ fn share(
             header_timeout: Duration::from_millis(limits.header_timeout_ms),
             body_timeout: Duration::from_millis(limits.body_timeout_ms),
         },
-        reports: (0..data.lanes).map(|_| Arc::default()).collect(),
-        room: room(limits),
+        recorder: Arc::new(Recorder::new(reports.clone(), room.clone())),
+        reports,
+        room,
         access,
         clock,
         mailboxes: senders,

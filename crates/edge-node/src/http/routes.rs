@@ -3,7 +3,7 @@
 use super::browser::{self, Asked};
 use super::lines::{self, AnswerBody, Watch};
 use super::secrets;
-use super::{body, Caller, HttpDoor};
+use super::{body, console, Caller, HttpDoor};
 use crate::access::credentials::CHALLENGE;
 use crate::ca::CertificateName;
 use crate::clients::OPERATORS_PATIENCE;
@@ -41,16 +41,24 @@ Hive speaks JSON: POST / with an action, for example
   curl -d '{\"action\":\"Status\"}' http://HOST/
 
 Plain routes: /put?key=k&value=v  /get?key=k  /clean
-For operators: /health  /ready  /metrics
+For operators: /console/ (in a browser)  /health  /ready  /metrics
 ";
-
-const CONSOLE: &str =
-    "the web console is not in this build; it comes with the console issue. Until then: hive ctl status, /metrics\n";
 
 pub(super) type Answered = Response<AnswerBody>;
 
 /// Answers a request.
 pub async fn answer(
+    own: Rc<HttpDoor>,
+    door: Rc<LaneDoor>,
+    caller: Caller,
+    request: hyper::Request<Incoming>,
+) -> Result<Answered, Infallible> {
+    let page = console::is_page(request.uri().path(), request.headers());
+    let answered = route(own, door, caller, request).await?;
+    Ok(if page { console::soften(answered) } else { answered })
+}
+
+async fn route(
     own: Rc<HttpDoor>,
     door: Rc<LaneDoor>,
     caller: Caller,
@@ -94,7 +102,8 @@ pub async fn answer(
             }
         },
     };
-    if own.access.required() && asks == Asker::Anyone && asked != Asked::Life && path != "/" {
+    let open = asked == Asked::Life || path == "/" || console::is_file(path);
+    if own.access.required() && asks == Asker::Anyone && !open {
         body::discard(incoming).await;
         return Ok(closing(refused(&HttpError::new(nobody()))));
     }
@@ -134,12 +143,12 @@ pub async fn answer(
             let text = metrics::text(&own.reports, &own.room, own.certificates.states(), age, doors, health);
             respond(200, metrics::CONTENT_TYPE, text.into_bytes())
         }
-        _ if path == "/console" || path.starts_with("/console/") => respond(404, TEXT, CONSOLE.as_bytes().to_vec()),
-        _ => {
+        console::HISTORY => respond(200, JSON, own.recorder.json(console::since(head.uri.query())).into_bytes()),
+        _ => console::file(path).unwrap_or_else(|| {
             let path: String = path.chars().take(100).collect();
             let message = format!("there is nothing at {path}; use a route that GET / lists");
             refused(&HttpError::new(Refusal::new(ErrorCode::NotFound, message)))
-        }
+        }),
     })
 }
 

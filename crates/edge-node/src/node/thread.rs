@@ -132,6 +132,7 @@ fn start_doors(
         limits: shared.http_limits.clone(),
         room: shared.room.clone(),
         reports: shared.reports.clone(),
+        recorder: shared.recorder.clone(),
         world: shared.own.world.clone(),
         node: shared.own.node.0,
         hosts: shared.hosts(),
