@@ -5,7 +5,7 @@
 //!                                  └── none does ──▶ the first part that is not covered, for the message
 //! ```
 //!
-//! Always: whoever has rules that are covered may do nothing that the holder of the others may not
+//! Always: a caller whose rules are covered may do nothing that the holder of the others may not
 //! (`tests::covered_rules_allow_no_more`); every rule covers itself, and what a binding leaves of it.
 //! Where it is hard to say, it is not covered: `all on *` is covered by nothing but rules on `*`, for later builds have more kinds.
 //! Not here: who gives what to whom (core-access).

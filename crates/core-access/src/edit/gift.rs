@@ -23,7 +23,7 @@ use base_types::mutant::{planted, Mutant};
 use base_types::{ErrorCode, Refusal};
 use std::borrow::Cow;
 
-/// What whoever owns a bucket may do with it.
+/// What the owner of a bucket may do with it.
 const OWNERS: Verbs = Verbs::of(&[Verb::Read, Verb::List, Verb::Write, Verb::Delete, Verb::Configure, Verb::Inspect]);
 
 fn denied(message: impl Into<String>) -> Refusal {
@@ -104,7 +104,7 @@ impl Draft<'_> {
         self.check_gift(&reached, &[], what)
     }
 
-    /// Refuses to take from the last one who has everything, or the last way to come in as such a one.
+    /// Refuses to take everything from the last one who has it, or the last credential that gives it.
     pub(super) fn check_somebody_left(&self, call: &AccessAction) -> Result<(), Refusal> {
         if self.is_node() || self.changes.is_empty() || !takes(call) {
             return Ok(());
@@ -136,7 +136,10 @@ fn takes(call: &AccessAction) -> bool {
     match call {
         A::ChangeUser(_) | A::DeleteUser(_) | A::RevokeRole(_) | A::CreateRole(_) | A::DeleteRole(_) => true,
         A::CreateGroup(_) | A::DeleteGroup(_) | A::RevokeToken(_) | A::DeleteTenant(_) => true,
-        _ => false,
+        A::CreateTenant(_) | A::CreateUser(_) | A::GrantRole(_) | A::CreateToken(_) | A::CreateRoot(_) => false,
+        A::CreateS3Key(_) | A::RevokeS3Key(_) | A::WhoAmI(_) => false,
+        A::ListTenants(_) | A::DescribeUser(_) | A::ListUsers(_) | A::DescribeRole(_) | A::ListRoles(_) => false,
+        A::ListGroups(_) | A::ListTokens(_) | A::ListS3Keys(_) => false,
     }
 }
 

@@ -327,7 +327,7 @@ fn a_repeated_change_of_a_user_is_answered_the_same() {
     for call in &calls {
         cast.sam(call.clone()).unwrap();
     }
-    // Others go on, and sam loses what it gave.
+    // Others change it back, and sam loses what it gave.
     cast.boss(disabled("bob", false)).unwrap();
     cast.boss(revoke_role("sam", "reader", Some("kv/own"))).unwrap();
     let epoch = cast.world.epoch(0);

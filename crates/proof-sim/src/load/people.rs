@@ -108,7 +108,7 @@ enum Change {
 enum Way {
     /// A role for itself.
     Role,
-    /// A role of its own making, for whoever will have it.
+    /// A role that it defines.
     Definition,
     /// A token of somebody who has more.
     Token,
