@@ -44,9 +44,9 @@ fn missing(text: &str, file: &str, function: &str) -> Option<String> {
         return Some(format!("{PAGE} names {file}, which is gone: name today's file"));
     }
     let keyword = if file.ends_with(".py") { "def" } else { "fn" };
-    let there = text.match_indices(&format!("{keyword} {function}")).any(|(at, found)| {
-        text[at + found.len()..].starts_with(['(', '<'])
-    });
+    let there = text
+        .match_indices(&format!("{keyword} {function}"))
+        .any(|(at, found)| text[at + found.len()..].starts_with(['(', '<']));
     (!there).then(|| format!("{PAGE} names `{function}` in {file}, which is gone: name today's test"))
 }
 
