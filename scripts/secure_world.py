@@ -127,6 +127,7 @@ def main():
         try:
             doors(world)
             roles(world)
+            take_overs(world)
             revocation(world)
             s3_keys(world)
             break_glass(world)
@@ -143,6 +144,9 @@ def doors(world):
     """Nobody gets in without a credential, but for who asks whether the node lives."""
     check(all(node["http"].startswith("https://") for node in world.nodes), "an address is not https")
     check(oct(os.stat(world.ready_file).st_mode)[-3:] == "600", "others may read the ready file")
+    made = [path for node in world.nodes if os.path.exists(path := os.path.join(node["data"], "root-token"))]
+    check(len(made) == 1 and oct(os.stat(made[0]).st_mode)[-3:] == "600", f"root's first token is in {made}, or others may read it")
+    check(open(made[0]).read().strip() == world.ready["token"], "the ready file has another token")
     check(world.curl(0, "/health") == "200" and world.curl(1, "/ready") == "200", "/health or /ready asks who it is")
     for path in ["/metrics", "/get?key=k", "/put?key=k&value=v"]:
         check(world.curl(0, path) == "401", f"{path} is answered to nobody")
@@ -178,6 +182,58 @@ def roles(world):
     world.refused("PermissionDenied", "kv", "get", "ann/1", token=eve)
     who = world.done("user", "whoami", token=eve)
     check("kv/shop-*" in who and "bucket" not in who, f"eve has too much: {who}")
+
+
+def take_overs(world):
+    """A security-admin gives what it has and what root marked, and comes by nothing else: each way is tried through another node."""
+    root = world.root
+    guard = os.path.join(world.home, "guard")
+    world.done("user", "create", "guard", "--role", "security-admin", "--role", "reader on kv/default/guard/", token=root)
+    world.keep(guard, world.done("token", "create", "guard", token=root).strip())
+    world.done("user", "create", "vic", "--role", "writer on kv/default/vic/", token=root)
+    world.done("user", "create", "new", token=root)
+    world.done("role", "create", "team", "--allow", "read on kv/default/team/", token=root)
+    world.done("user", "grant", "guard", "team", token=root)
+    world.done("group", "create", "devs", "--issuer", "https://issuer.example", "--role", "writer on kv/default/dev/", token=root)
+    world.done("ctl", "s3", "account", "create", "vault-keeper", token=root)
+    password = os.path.join(world.home, "guards-guess")
+    world.keep(password, secrets.token_hex(16))
+    group = ["group", "create", "devs", "--issuer", "https://issuer.example", "--replace"]
+    tries = [
+        ["user", "grant", "guard", "root"], ["user", "grant", "guard", "writer"], ["user", "grant", "guard", "operator"],
+        ["user", "grant", "new", "reader", "--on", "kv/default"],
+        ["user", "create", "spy", "--role", "tenant-admin"],
+        ["role", "create", "mine", "--allow", "all on kv/*"],
+        ["role", "create", "mine", "--allow", "read on bucket/*", "--grantable"],
+        ["role", "create", "team", "--allow", "read on kv/default", "--replace"],
+        ["user", "password", "vic", "--password-file", password], ["user", "password", "root", "--password-file", password],
+        ["token", "create", "vic"], ["token", "create", "root"],
+        ["key", "create", "vic"], ["key", "create", "new"], ["key", "create", "guard"],
+        ["ctl", "s3", "key", "create", "vault-keeper"],
+        [*group, "--claim", "guards-own", "--role", "writer on kv/default/dev/"],
+        [*group, "--role", "writer on kv/default"],
+        ["user", "delete", "root"], ["user", "disable", "root"], ["user", "revoke", "root", "root"],
+    ]
+    for number, words in enumerate(tries):
+        world.refused("PermissionDenied", *words, node=number % len(world.nodes), token=guard)
+    shown = world.hive("user", "grant", "new", "reader", "--on", "kv/default/vic/", token=guard).stderr
+    check('"read,list on kv/default/vic/"' in shown and "--grantable" in shown, f"a refusal says not what to do: {shown}")
+    # By way of a user that is disabled: to take is allowed, to give back is not.
+    world.done("user", "disable", "vic", token=guard)
+    world.refused("PermissionDenied", "token", "create", "vic", token=guard)
+    world.refused("PermissionDenied", "user", "enable", "vic", token=guard)
+    world.done("user", "enable", "vic", token=root)
+    world.done("user", "revoke", "vic", "writer", "--on", "kv/default/vic/", token=guard)
+    # What it has, and what root says that it may give.
+    world.done("user", "grant", "new", "reader", "--on", "kv/default/guard/", token=guard)
+    world.done("role", "create", "data", "--allow", "read,write on kv/default/data/", "--grantable", token=root)
+    world.done("user", "grant", "new", "data", token=guard)
+    fresh = os.path.join(world.home, "new")
+    world.keep(fresh, world.done("token", "create", "new", token=guard).strip())
+    world.done("kv", "put", "data/1", "v", node=1, token=fresh)
+    world.refused("PermissionDenied", "kv", "put", "data", "v", node=1, token=fresh)
+    for words in (["kv", "get", "ann/1"], ["kv", "get", "vic/1"], ["kv", "get", "data/1"], ["ctl", "clusters"]):
+        world.refused("PermissionDenied", *words, token=guard)
 
 
 def revocation(world):
@@ -384,8 +440,9 @@ def secrets_stay(world):
     seen = [arguments for arguments in world.arguments if arguments]
     check(len(seen) > len(world.arguments) // 2, "most commands had ended before their arguments were looked at")
     world.search("the arguments of a command", b"\0".join(seen))
-    wanted = [open(os.path.join(world.home, name)).read().strip() for name in ("root", "ann", "eve", "fresh")]
-    own = {os.path.join(world.home, name) for name in ("root", "ann", "eve", "fresh", "password", "ready.json")}
+    wanted = [open(os.path.join(world.home, name)).read().strip() for name in ("root", "ann", "eve", "fresh", "guard", "new")]
+    own = {os.path.join(world.home, name)
+           for name in ("root", "ann", "eve", "fresh", "guard", "new", "password", "ready.json")}
     for folder, _, files in os.walk(world.home):
         for name in files:
             path = os.path.join(folder, name)

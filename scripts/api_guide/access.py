@@ -34,7 +34,9 @@ def tenants(guide):
 
 def roles(guide):
     guide.say("## CreateRole\n\nMakes a role. With `replace` it replaces the rules of a role that exists. A retry with the same "
-              "`request_id` takes no later change\nback: a role remembers the last 16 requests that replaced it.")
+              "`request_id` takes no later change\nback: a role remembers the last 16 requests that replaced it. "
+              "You need every rule that the role did not have before. `\"grantable\": true` lets those who may\n"
+              "`secure` users [give the role](../access.md#who-may-give-what) without having it; a replacement without it takes that away.")
     rules = [{"verbs": "write", "on": "kv/default/new/"}, {"verbs": "read,list", "on": "kv/default"}]
     guide.show({"action": "CreateRole", "role": "uploads", "rules": rules})
     guide.show({"action": "CreateRole", "role": "odd", "rules": [{"verbs": "fly", "on": "kv/default"}]}, 400)
@@ -58,13 +60,16 @@ node hashes it (argon2id) before anything else sees it.
     guide.show({"action": "DescribeUser", "user": "robot@shop"})
     guide.say("## ListUsers\n\nLists users by name. `tenant` narrows the list. `limit` bounds the page; `next` of an answer is the `start_after` of the next page.")
     guide.show({"action": "ListUsers", "limit": 2})
-    guide.say("## ChangeUser\n\nChanges the fields that the request has: `disabled`, `password`, or `no_password` to remove the password. A disabled user can do nothing; tokens and roles stay for the day it is enabled.")
+    guide.say("## ChangeUser\n\nChanges the fields that the request has: `disabled`, `password`, or `no_password` to remove the password. A disabled user can do nothing; tokens and roles stay for the day it is enabled.\n"
+              "To set a password or to enable a user you need [all that the user has](../access.md#who-may-give-what). A retry with the same `request_id` changes nothing again.")
     guide.show({"action": "ChangeUser", "user": "ann", "disabled": True})
     guide.show({"action": "ChangeUser", "user": "ann", "disabled": False})
-    guide.say("## GrantRole\n\nGives a role to a user. `on` narrows it to one resource.")
+    guide.say("## GrantRole\n\nGives a role to a user. `on` narrows it to one resource. You need [what it gives](../access.md#who-may-give-what), "
+              "or the role must be grantable. A retry with the same\n`request_id` takes no later change back: a user remembers the last 16 requests that changed it.")
     guide.show({"action": "GrantRole", "user": "ann", "role": "uploads"})
     guide.show({"action": "GrantRole", "user": "ann", "role": "reader", "on": "kv/photos"})
-    guide.say("## RevokeRole\n\nTakes a role from a user, with the `on` it was granted with.")
+    guide.say("## RevokeRole\n\nTakes a role from a user, with the `on` it was granted with. "
+              "Not the last one that gives everything. A retry with the same `request_id` is answered as at first.")
     guide.show({"action": "RevokeRole", "user": "ann", "role": "reader", "on": "kv/photos"})
 
 

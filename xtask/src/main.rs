@@ -8,11 +8,13 @@
 //!   error_codes.rs texts of error codes that code of production writes
 //!   holders.rs     what holds the "Always:" of a file's header
 //!   words.rs       turns of phrase that have a plainer word
+//!   checked.rs     tests that docs/security/checked.md names and that are gone
 //!   tour.rs        functions that docs/tour names and that are gone
 //!   releases.rs    the version of Cargo.toml, its format level and its commit in RELEASES.md
 //!   ratchet.rs     what is not right yet and may only get better: xtask/ratchet.txt
 //! ```
 
+mod checked;
 mod circles;
 mod documents;
 mod error_codes;
@@ -53,6 +55,7 @@ fn tidy(write: bool) -> Result<()> {
         circles::check(&name, &folder.join("src"), &files, &mut ratchet)?;
     }
     documents::check(root, &mut findings)?;
+    checked::check(root, &mut findings)?;
     tour::check(root, &mut findings)?;
     excerpts::check(root, &mut findings)?;
     error_codes::check(root, &mut findings)?;

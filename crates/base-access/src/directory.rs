@@ -8,6 +8,7 @@ mod oidc;
 
 pub use oidc::{CLAIM_BYTES_MAX, GROUPS_MAX};
 
+use crate::cover::is_everything;
 use crate::pattern::{Kind, Pattern};
 use crate::role::{builtin, Binding, Rule};
 use crate::row::{GroupRow, Row, RowBody, RowName, S3KeyRow, TokenRow, UserRow};
@@ -39,6 +40,22 @@ pub struct Identity {
     pub expires_ms: Option<u64>,
 }
 
+impl Identity {
+    /// Rules as far as its bounds let them.
+    pub fn bound(&self, rules: &[Rule]) -> Vec<Rule> {
+        self.within.as_ref().map_or_else(|| rules.to_vec(), |bounds| within(rules, bounds))
+    }
+}
+
+/// Who have everything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Everything {
+    /// Enabled users, and groups.
+    pub holders: usize,
+    /// Their passwords, tokens without bounds that count, and groups. Certificates are not known here.
+    pub ways_in: usize,
+}
+
 /// One changed row.
 pub type Change = (RowName, Row);
 
@@ -54,6 +71,8 @@ pub struct Directory {
     groups: Groups,
     /// The epochs at which credentials went.
     gone: BTreeMap<u64, u64>,
+    /// Of all roles that are marked grantable.
+    grantable: Vec<Rule>,
     findings: Vec<String>,
 }
 
@@ -90,6 +109,48 @@ impl Directory {
     /// Rows that could not be followed: plain sentences, for an operator.
     pub fn findings(&self) -> &[String] {
         &self.findings
+    }
+
+    /// The rules of all roles that who may secure users may give without having them.
+    pub fn grantable(&self) -> &[Rule] {
+        &self.grantable
+    }
+
+    /// What one binding gives in a tenant (by its name and id), or in the world.
+    pub fn rules_by(&self, binding: &Binding, tenant: Option<&(String, u64)>) -> Vec<Rule> {
+        let principal = Principal { roles: core::slice::from_ref(binding), tenant };
+        let identity = principal_of(&self.rows, "", &principal, 0, &mut Vec::new());
+        identity.map_or(Vec::new(), |identity| identity.rules.to_vec())
+    }
+
+    /// Rules as far as a tenant owns what they are on; for the world as they are. A tenant that is gone owns nothing.
+    pub fn within_tenant(&self, rules: &[Rule], tenant: Option<&(String, u64)>) -> Vec<Rule> {
+        let Some(tenant) = tenant else { return rules.to_vec() };
+        owned_by(&self.rows, tenant).map_or(Vec::new(), |(owned, _)| within(rules, &owned))
+    }
+
+    /// Who have everything at this moment, and by what they come in.
+    pub fn everything(&self, now_ms: u64) -> Everything {
+        let mut found = Everything { holders: self.groups.with_everything(), ways_in: self.groups.with_everything() };
+        for (name, row) in &self.rows {
+            match &row.body {
+                Some(RowBody::User(user)) if self.has_everything(user.id) => {
+                    found.holders += 1;
+                    found.ways_in += usize::from(user.password.is_some());
+                }
+                Some(RowBody::Token(token)) if token.expires_ms.is_none_or(|end| end > now_ms) => {
+                    let whole = credential_named(name).is_some_and(|id| self.has_everything(id));
+                    found.ways_in += usize::from(whole);
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// Whether a credential may do everything.
+    fn has_everything(&self, credential: u64) -> bool {
+        self.identities.get(&credential).is_some_and(|identity| is_everything(&identity.rules))
     }
 
     /// A credential by its id.
@@ -150,6 +211,7 @@ impl Directory {
                     self.findings
                         .push(format!("{name} is not understood (written by a newer Hive?); it gives nothing"));
                 }
+                Some(RowBody::Role(role)) if role.grantable => self.compile_grantable(name, &role.rules),
                 Some(RowBody::Tenant(_) | RowBody::Role(_)) => {}
                 None => self.compile_gone(name, row.epoch),
             }
@@ -163,6 +225,14 @@ impl Directory {
         }
     }
 
+    fn compile_grantable(&mut self, name: &str, rules: &[Rule]) {
+        if self.grantable.len() + rules.len() > RULES_MAX {
+            let message = format!("{name} is not grantable: grantable roles have at most {RULES_MAX} rules in all");
+            return self.findings.push(message);
+        }
+        self.grantable.extend_from_slice(rules);
+    }
+
     fn compile_user(&mut self, rows: &BTreeMap<RowName, Row>, name: &str, user: &UserRow, epoch: u64) {
         if let Some(identity) = self.identity_of(rows, name, user, epoch) {
             self.identities.insert(user.id, identity);
@@ -173,7 +243,7 @@ impl Directory {
 
     fn compile_group(&mut self, rows: &BTreeMap<RowName, Row>, name: &str, group: &GroupRow, epoch: u64) {
         let principal = Principal { roles: &group.roles, tenant: group.tenant.as_ref() };
-        if let Some(identity) = self.principal(rows, name, &principal, epoch) {
+        if let Some(identity) = principal_of(rows, name, &principal, epoch, &mut self.findings) {
             self.groups.add(group, identity);
         }
     }
@@ -189,63 +259,8 @@ impl Directory {
         if user.disabled {
             return None;
         }
-        self.principal(rows, name, &Principal { roles: &user.roles, tenant: user.tenant.as_ref() }, epoch)
-    }
-
-    /// What roles give, within a tenant; `None`: the tenant is gone.
-    fn principal(
-        &mut self,
-        rows: &BTreeMap<RowName, Row>,
-        name: &str,
-        principal: &Principal<'_>,
-        epoch: u64,
-    ) -> Option<Identity> {
-        let mut changed_at = epoch;
-        let mut rules: Vec<Rule> = Vec::new();
-        for binding in principal.roles {
-            let (of_role, at) = self.rules_of(rows, name, binding);
-            changed_at = changed_at.max(at);
-            rules.extend(of_role);
-        }
-        let mut bound = None;
-        let tenant = match principal.tenant {
-            None => None,
-            Some((tenant, id)) => {
-                let row = rows.get(&format!("tenant/{tenant}"))?;
-                let Some(RowBody::Tenant(found)) = &row.body else { return None };
-                if found.id != *id {
-                    return None;
-                }
-                changed_at = changed_at.max(row.epoch);
-                // Its own users and accounts are its own without being named.
-                let own = [Kind::Security, Kind::Account].map(|kind| Pattern::named(kind, tenant));
-                let owned = [&found.owns[..], &own].concat();
-                rules = within(&rules, &owned);
-                bound = Some(owned.into());
-                Some(Arc::from(tenant.as_str()))
-            }
-        };
-        if rules.len() > RULES_MAX {
-            self.findings.push(format!("{name} has {} rules; only the first {RULES_MAX} count", rules.len()));
-            rules.truncate(RULES_MAX);
-        }
-        let user = Arc::from(name.split_once('/').map_or(name, |(_, name)| name));
-        Some(Identity { user, tenant, rules: rules.into(), within: bound, changed_at, expires_ms: None })
-    }
-
-    /// The rules of one binding, and when they changed. A role that is gone allows nothing, from when it went.
-    fn rules_of(&mut self, rows: &BTreeMap<RowName, Row>, name: &str, binding: &Binding) -> (Vec<Rule>, u64) {
-        if let Some(role) = builtin(&binding.role) {
-            return (binding.narrow(&role.rules), 0);
-        }
-        let row = rows.get(&format!("role/{}", binding.role));
-        match row.map(|row| (&row.body, row.epoch)) {
-            Some((Some(RowBody::Role(role)), epoch)) => (binding.narrow(&role.rules), epoch),
-            other => {
-                self.findings.push(format!("{name} has the role {}, which does not exist", binding.role));
-                (Vec::new(), other.map_or(0, |(_, epoch)| epoch))
-            }
-        }
+        let principal = Principal { roles: &user.roles, tenant: user.tenant.as_ref() };
+        principal_of(rows, name, &principal, epoch, &mut self.findings)
     }
 
     fn compile_token(&mut self, rows: &BTreeMap<RowName, Row>, name: &str, token: &TokenRow, epoch: u64) {
@@ -311,6 +326,69 @@ struct Principal<'a> {
     tenant: Option<&'a (String, u64)>,
 }
 
+/// What roles give, within a tenant; `None`: the tenant is gone.
+fn principal_of(
+    rows: &BTreeMap<RowName, Row>,
+    name: &str,
+    principal: &Principal<'_>,
+    epoch: u64,
+    findings: &mut Vec<String>,
+) -> Option<Identity> {
+    let mut changed_at = epoch;
+    let mut rules: Vec<Rule> = Vec::new();
+    for binding in principal.roles {
+        let (of_role, at) = rules_of(rows, name, binding, findings);
+        changed_at = changed_at.max(at);
+        rules.extend(of_role);
+    }
+    let mut bound = None;
+    let tenant = match principal.tenant {
+        None => None,
+        Some(tenant) => {
+            let (owned, at) = owned_by(rows, tenant)?;
+            changed_at = changed_at.max(at);
+            rules = within(&rules, &owned);
+            bound = Some(owned.into());
+            Some(Arc::from(tenant.0.as_str()))
+        }
+    };
+    if rules.len() > RULES_MAX {
+        findings.push(format!("{name} has {} rules; only the first {RULES_MAX} count", rules.len()));
+        rules.truncate(RULES_MAX);
+    }
+    let user = Arc::from(name.split_once('/').map_or(name, |(_, name)| name));
+    Some(Identity { user, tenant, rules: rules.into(), within: bound, changed_at, expires_ms: None })
+}
+
+/// All that a tenant owns, and when that changed; `None`: it is gone, or another of its name.
+fn owned_by(rows: &BTreeMap<RowName, Row>, (tenant, id): &(String, u64)) -> Option<(Vec<Pattern>, u64)> {
+    let row = rows.get(&format!("tenant/{tenant}"))?;
+    let Some(RowBody::Tenant(found)) = &row.body else { return None };
+    // Its own users and accounts are its own without being named.
+    let own = [Kind::Security, Kind::Account].map(|kind| Pattern::named(kind, tenant));
+    (found.id == *id).then(|| ([&found.owns[..], &own].concat(), row.epoch))
+}
+
+/// The rules of one binding, and when they changed. A role that is gone allows nothing, from when it went.
+fn rules_of(
+    rows: &BTreeMap<RowName, Row>,
+    name: &str,
+    binding: &Binding,
+    findings: &mut Vec<String>,
+) -> (Vec<Rule>, u64) {
+    if let Some(role) = builtin(&binding.role) {
+        return (binding.narrow(&role.rules), 0);
+    }
+    let row = rows.get(&format!("role/{}", binding.role));
+    match row.map(|row| (&row.body, row.epoch)) {
+        Some((Some(RowBody::Role(role)), epoch)) => (binding.narrow(&role.rules), epoch),
+        other => {
+            findings.push(format!("{name} has the role {}, which does not exist", binding.role));
+            (Vec::new(), other.map_or(0, |(_, epoch)| epoch))
+        }
+    }
+}
+
 /// What tokens and S3 keys have in common.
 struct Credential<'a> {
     user: &'a (String, u64),
@@ -351,6 +429,7 @@ mod tests {
             password: None,
             disabled: false,
             created_ms: 0,
+            requests: Default::default(),
         }
     }
 
@@ -397,6 +476,7 @@ mod tests {
             rules: vec![Rule { verbs: crate::Verbs::ALL, on: "kv/*".parse().unwrap() }],
             id: 0,
             requests: Default::default(),
+            grantable: false,
         };
         let tenant = TenantRow { id: 4, owns: vec!["kv/t-*".parse().unwrap()], created_ms: 0 };
         let alice = UserRow { tenant: Some(("t".into(), 4)), ..user(1, &[("custom", None)]) };
@@ -420,6 +500,54 @@ mod tests {
             let allowed = gone.identity(7).is_some_and(|identity| !identity.rules.is_empty());
             assert!(!allowed && !gone.holds(7, 8), "{name}");
         }
+    }
+
+    #[test]
+    fn what_a_binding_gives_is_the_tenants() {
+        let tenant = TenantRow { id: 4, owns: vec!["kv/t-*".parse().unwrap()], created_ms: 0 };
+        let rules = vec![Rule { verbs: crate::Verbs::ALL, on: "kv/*".parse().unwrap() }];
+        let own = RoleRow { rules, id: 0, requests: Default::default(), grantable: true };
+        let other = RoleRow { grantable: false, ..own.clone() };
+        let all = rows(vec![
+            ("role/other", 1, Some(RowBody::Role(other))),
+            ("role/own", 2, Some(RowBody::Role(own))),
+            ("tenant/t", 3, Some(RowBody::Tenant(tenant))),
+        ]);
+        let directory = Directory::new(3, all);
+        let by = |tenant: Option<(&str, u64)>, role: &str| {
+            let binding = Binding { role: role.into(), on: None };
+            let tenant = tenant.map(|(name, id)| (name.to_string(), id));
+            let rules = directory.rules_by(&binding, tenant.as_ref());
+            rules.iter().map(|rule| rule.on.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!((by(None, "own"), by(Some(("t", 4)), "own")), (vec!["kv/*".into()], vec!["kv/t-*".into()]));
+        assert!(by(Some(("t", 5)), "own").is_empty() && by(None, "gone").is_empty());
+        assert_eq!(directory.grantable().len(), 1, "marked roles alone");
+        assert!(!is_everything(directory.grantable()));
+    }
+
+    #[test]
+    fn who_has_everything_is_counted() {
+        let boss = UserRow { password: Some("hash".into()), ..user(1, &[("root", None)]) };
+        let (_, whole) = token(7, ("boss", 1));
+        let RowBody::Token(row) = whole.clone() else { panic!("a token") };
+        let narrow = RowBody::Token(TokenRow { on: "kv/a".parse().ok(), ..row.clone() });
+        let ended = RowBody::Token(TokenRow { expires_ms: Some(99), ..row });
+        let base = Directory::new(
+            5,
+            rows(vec![
+                ("user/boss", 1, Some(RowBody::User(boss.clone()))),
+                ("user/ann", 2, Some(RowBody::User(user(2, &[("writer", None)])))),
+                (&name_of(7), 3, Some(whole)),
+                (&name_of(8), 4, Some(narrow)),
+                (&name_of(9), 5, Some(ended)),
+            ]),
+        );
+        assert_eq!(base.everything(99), Everything { holders: 1, ways_in: 2 });
+        assert_eq!(base.everything(98), Everything { holders: 1, ways_in: 3 });
+        let disabled = Some(RowBody::User(UserRow { disabled: true, ..boss }));
+        let after = base.with(6, vec![("user/boss".into(), Row { epoch: 6, changed_ms: 0, body: disabled })]);
+        assert_eq!(after.everything(98), Everything { holders: 0, ways_in: 0 });
     }
 
     #[test]

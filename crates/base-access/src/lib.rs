@@ -11,6 +11,7 @@
 //!   directory.rs   all rows of one epoch, compiled       needs.rs      what each action needs
 //!   decide.rs      the decision                          token.rs      bearer tokens: text, hash, comparison
 //!   s3key.rs       S3 access keys and accounts of users   directory/oidc.rs  groups of users of OIDC issuers
+//!   cover.rs       whether rules give no more than others
 //! ```
 //!
 //! Always: what no rule allows is refused (`decide::tests::nothing_is_allowed_by_default`); each action says what it needs
@@ -18,6 +19,7 @@
 //! Not here: where the directory is kept (core-access), who asks and how it is proved (edge-node), bucket policies (door-s3).
 //! Why: docs/decisions/0072-one-decision-for-every-door.md.
 
+mod cover;
 mod decide;
 mod directory;
 mod needs;
@@ -28,8 +30,9 @@ mod s3key;
 mod token;
 mod verb;
 
+pub use cover::{is_everything, uncovered};
 pub use decide::{allow, decide, Caller};
-pub use directory::{Change, Directory, Identity, CLAIM_BYTES_MAX, GROUPS_MAX, RULES_MAX};
+pub use directory::{Change, Directory, Everything, Identity, CLAIM_BYTES_MAX, GROUPS_MAX, RULES_MAX};
 pub use needs::for_each as for_each_need;
 pub use needs::Need;
 pub use pattern::{Keys, Kind, Pattern, PatternError, Target, PATTERN_BYTES_MAX};

@@ -252,9 +252,18 @@ fn s3<E>(call: &S3Action, check: &mut dyn FnMut(Need<'_>) -> Result<(), E>) -> R
         S::CreateAccount(call) => need(Secure, account(&call.account)),
         S::DeleteAccount(call) => need(Secure, account(&call.account)),
         S::ListAccounts(_) => need(Inspect, Target::every(Kind::Account)),
-        S::CreateAccessKey(call) => need(Secure, account(&call.account)),
-        // It shows the secret.
-        S::GetAccessKey(_) => need(Secure, Target::every(Kind::Account)),
+        // Who has a key has what the account has.
+        S::CreateAccessKey(call) => {
+            need(Secure, account(&call.account))?;
+            [Read, List, Write, Delete, Configure].into_iter().try_for_each(|verb| need(verb, account(&call.account)))
+        }
+        // It shows the secret, and of that which account it is of.
+        S::GetAccessKey(_) => {
+            need(Secure, Target::every(Kind::Account))?;
+            [Read, List, Write, Delete, Configure]
+                .into_iter()
+                .try_for_each(|verb| need(verb, Target::every(Kind::Account)))
+        }
         S::SealAccessKey(_) => need(Secure, Target::every(Kind::Account)),
         S::DeleteAccessKey(_) => need(Secure, Target::every(Kind::Account)),
         S::ListAccessKeys(call) => need(Inspect, account(&call.account)),

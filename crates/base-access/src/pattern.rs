@@ -337,6 +337,30 @@ impl Pattern {
         false
     }
 
+    /// Whether it covers all that another covers.
+    pub fn includes(&self, other: &Pattern) -> bool {
+        // Without a kind are kinds that later builds have, too.
+        if self.kind.is_some() && self.kind != other.kind {
+            return false;
+        }
+        let name = match (&self.name, &other.name) {
+            (Name::BeginsWith(start), Name::BeginsWith(others) | Name::Exactly(others)) => others.starts_with(start),
+            (Name::Exactly(own), Name::Exactly(others)) => own == others,
+            (Name::Exactly(_), Name::BeginsWith(_)) => false,
+        };
+        name && self.span.cut(&other.span) == other.span
+    }
+
+    /// Whether these together cover all that another covers: one of them does, or their keys meet.
+    pub fn include_together<'p>(patterns: impl Iterator<Item = &'p Pattern> + Clone, other: &Pattern) -> bool {
+        if patterns.clone().any(|pattern| pattern.includes(other)) {
+            return true;
+        }
+        let (Some(kind), Name::Exactly(name)) = (other.kind, &other.name) else { return false };
+        let keys = Keys::Range { prefix: b"", from: &other.span.from, end: other.span.end.as_deref() };
+        Pattern::cover_together(patterns, &Target { kind, name: Some(name), keys })
+    }
+
     /// Whether it covers any key of the resource of this name.
     pub fn touches(&self, kind: Kind, name: &str) -> bool {
         self.kind.is_none_or(|own| own == kind)

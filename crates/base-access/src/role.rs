@@ -50,7 +50,10 @@ pub const BUILTIN_ROLES: &[(&str, &str)] = &[
     ("writer", "reads, lists, puts and deletes data"),
     ("tenant-admin", "all of a tenant: its data, keyspaces, buckets, users, roles and tokens"),
     ("operator", "runs clusters and nodes, makes keyspaces; reads no data of keyspaces and buckets"),
-    ("security-admin", "users, roles, tokens, keys and accounts; no data"),
+    (
+        "security-admin",
+        "takes any role and credential away; gives only what it has itself and grantable roles; no data",
+    ),
     ("auditor", "sees names, places, sizes, health, users and roles; no data, no secrets"),
     ("root", "everything"),
 ];
@@ -70,7 +73,10 @@ pub fn builtin(name: &str) -> Option<Role> {
     let rules = match name {
         "reader" => on(READ, &DATA),
         "writer" => on(WRITE, &DATA),
-        "tenant-admin" => [on(OWN, &DATA), on(SECURE, &[Kind::Security, Kind::Account])].concat(),
+        // What is done to an account's data may be done to the account: who makes a key of it has both.
+        "tenant-admin" => {
+            [on(OWN, &DATA), on(SECURE, &[Kind::Security, Kind::Account]), on(OWN, &[Kind::Account])].concat()
+        }
         "operator" => {
             [on(Verbs::ALL, &[Kind::Cluster, Kind::Node]), on(SETTINGS, &DATA), on(INSPECT, &[Kind::Account])].concat()
         }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 pub const NAME_BYTES_MAX: usize = 128;
 /// The most roles of a user or group, and rules of a role.
 pub const BINDINGS_MAX: usize = 64;
-/// The requests that a role or group remembers: more changes than one has while a client retries.
+/// The requests that a user, role or group remembers: more changes than one has while a client retries.
 pub const REQUESTS_MAX: usize = 16;
 /// The user that the root token is of.
 pub const ROOT_USER: &str = "root";
@@ -93,6 +93,9 @@ pub struct UserRow {
     pub disabled: bool,
     /// When it was made.
     pub created_ms: u64,
+    /// What changed it: granted and revoked roles, its password, whether it is disabled.
+    #[serde(default, skip_serializing_if = "Requests::is_empty")]
+    pub requests: Requests,
 }
 
 /// A custom role.
@@ -106,9 +109,12 @@ pub struct RoleRow {
     /// What replaced its rules.
     #[serde(default, skip_serializing_if = "Requests::is_empty")]
     pub requests: Requests,
+    /// Who may secure users may give it without having it. Earlier builds pass this over, and lose it where they replace the role.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub grantable: bool,
 }
 
-/// The ids of the last requests that replaced what a row says: a retry of one of them changes nothing.
+/// The ids of the last requests that changed what a row says: a retry of one of them changes nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Requests(Vec<u64>);
@@ -268,7 +274,14 @@ mod tests {
         assert_eq!(all.with(0), all);
         let row = br#"{"epoch":1,"changed_ms":1,"body":{"role":{"rules":[]}}}"#;
         let Some(RowBody::Role(role)) = Row::parse(row).unwrap().body else { panic!("a role of an earlier build") };
-        assert!(role.requests.is_empty());
+        assert!(role.requests.is_empty() && !role.grantable);
+        let row = br#"{"epoch":1,"changed_ms":1,"body":{"user":{"id":7,"created_ms":1}}}"#;
+        let row = Row::parse(row).unwrap();
+        assert!(
+            matches!(&row.body, Some(RowBody::User(user)) if user.requests.is_empty()),
+            "a user of an earlier build"
+        );
+        assert_eq!(row.to_bytes().unwrap(), br#"{"epoch":1,"changed_ms":1,"body":{"user":{"id":7,"created_ms":1}}}"#);
     }
 
     #[test]

@@ -78,6 +78,11 @@ impl Verbs {
         Verbs(self.0 & other.0)
     }
 
+    /// What it has and the other has not.
+    pub const fn without(self, other: Verbs) -> Verbs {
+        Verbs(self.0 & !other.0)
+    }
+
     fn words(self) -> impl Iterator<Item = &'static str> {
         Verb::ALL.iter().filter(move |verb| self.has(**verb)).map(|verb| verb.as_str())
     }

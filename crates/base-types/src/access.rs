@@ -264,6 +264,10 @@ pub struct ChangeUser {
     /// What the edge made of the password.
     #[serde(skip)]
     pub password_hash: Option<String>,
+    /// Follows from the request's id, where it has one; zero: none. A user remembers the last such requests, and a retry of one of
+    /// them changes nothing.
+    #[serde(skip)]
+    pub id: u64,
 }
 
 /// Removes a user and all of its tokens.
@@ -304,6 +308,10 @@ pub struct GrantRole {
     pub role: String,
     /// Only on this resource.
     pub on: Option<String>,
+    /// Follows from the request's id, where it has one; zero: none. A user remembers the last such requests, and a retry of one of
+    /// them changes nothing.
+    #[serde(skip)]
+    pub id: u64,
 }
 
 /// Takes a role from a user.
@@ -316,6 +324,10 @@ pub struct RevokeRole {
     pub role: String,
     /// As it was granted.
     pub on: Option<String>,
+    /// Follows from the request's id, where it has one; zero: none. A user remembers the last such requests, and a retry of one of
+    /// them changes nothing.
+    #[serde(skip)]
+    pub id: u64,
 }
 
 /// One rule of a role.
@@ -339,6 +351,9 @@ pub struct CreateRole {
     /// One of this name is replaced.
     #[serde(default)]
     pub replace: bool,
+    /// Who may secure users may give it without having it.
+    #[serde(default)]
+    pub grantable: bool,
     /// The id that follows from the request's, where it has one; zero: it gets none. A role of this name and id is one that
     /// this request made before.
     #[serde(skip)]
@@ -608,6 +623,9 @@ pub struct RoleInfo {
     pub about: String,
     /// What it allows, each `verbs on resource`.
     pub rules: Vec<String>,
+    /// Who may secure users may give it without having it.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub grantable: bool,
 }
 
 /// Roles.

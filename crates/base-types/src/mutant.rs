@@ -206,6 +206,7 @@ mutants! {
     SessionPolicyDropped = "an S3 session may do all that its user may, whatever its own policy says",
     ScanBeyondGrant = "a scan that begins within a grant may end outside of it",
     RawClusterAllowed = "a raw cluster is treated as a keyspace of its name",
+    GiftUnbounded = "what somebody gives is not compared with what it has",
     HorizonIgnored = "a versioned cluster answers reads at stamps of which it has given up history",
     CompactionDropsLive = "a compaction removes history that a read at its own stamp needs",
     PinIgnored = "history is removed although a pin keeps it",

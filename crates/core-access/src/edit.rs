@@ -1,23 +1,25 @@
 //! What each call changes: rows in, rows out.
 //!
-//! Always: pure; nobody gives the role `root` who does not have everything; a user of a tenant is called `name@tenant`, and
+//! Always: pure; nobody gives what it does not have (gift.rs); a user of a tenant is called `name@tenant`, and
 //! the tenant exists (`tests::tenants_bound_their_users`); the directory has at most `ROWS_MAX` rows; names that were deleted
 //! long ago are forgotten a few at a time; a request that made something and is retried makes nothing twice, and is answered as at
 //! first (`tests::a_repeated_request_makes_nothing_twice`).
 //! Not here: how an edit is committed (change.rs).
 
+mod gift;
 mod groups;
+mod roles;
 mod s3keys;
 
 use crate::shown::{binding_text, no_planner, no_such_role, no_such_user, token_info};
 use crate::store::{RowChange, ROWS_MAX};
 use base_access::{
-    builtin, check_name, Binding, Directory, GroupRow, Pattern, Requests, RoleRow, Row, RowBody, RowName, Rule,
-    TenantRow, TokenRow, UserRow, Verbs, BINDINGS_MAX, ROOT_USER,
+    builtin, check_name, Binding, Directory, GroupRow, Pattern, Requests, RoleRow, Row, RowBody, RowName, TenantRow,
+    TokenRow, UserRow, BINDINGS_MAX, ROOT_USER,
 };
 use base_types::access::{
-    AccessAction, AccessAnswer, Caller, ChangeUser, CreateRole, CreateRoot, CreateTenant, CreateToken, CreateUser,
-    GrantRole, RevokeRole, RevokeToken, TokenInfo,
+    AccessAction, AccessAnswer, Caller, ChangeUser, CreateRoot, CreateTenant, CreateToken, CreateUser, GrantRole,
+    RevokeRole, RevokeToken, TokenInfo,
 };
 use base_types::{ErrorCode, Refusal};
 use core_flow::Random;
@@ -60,6 +62,7 @@ pub(crate) fn edit(
     random: &mut Random,
 ) -> Result<Edited, Refusal> {
     let mut draft = Draft { directory, by, now_ms, random, changes: Vec::new() };
+    draft.check_caller(call)?;
     let answer = match call {
         AccessAction::CreateTenant(call) => draft.create_tenant(call),
         AccessAction::DeleteTenant(call) => draft.delete_tenant(&call.tenant),
@@ -68,8 +71,8 @@ pub(crate) fn edit(
         AccessAction::DeleteUser(call) => draft.delete_user(&call.user),
         AccessAction::GrantRole(call) => draft.grant_role(call),
         AccessAction::RevokeRole(call) => draft.revoke_role(call),
-        AccessAction::CreateRole(call) => draft.create_role(call),
-        AccessAction::DeleteRole(call) => draft.delete_role(&call.role),
+        AccessAction::CreateRole(call) => roles::create(&mut draft, call),
+        AccessAction::DeleteRole(call) => roles::delete(&mut draft, &call.role),
         AccessAction::CreateGroup(call) => groups::create(&mut draft, call),
         AccessAction::DeleteGroup(call) => groups::delete(&mut draft, &call.group),
         AccessAction::CreateToken(call) => draft.create_token(call),
@@ -79,6 +82,7 @@ pub(crate) fn edit(
         AccessAction::CreateRoot(call) => draft.create_root(call),
         other => Err(no_planner(other)),
     }?;
+    draft.check_somebody_left(call)?;
     draft.finish(answer)
 }
 
@@ -152,21 +156,6 @@ impl Draft<'_> {
         self.directory.rows().values().filter_map(|row| row.body.as_ref()).any(of)
     }
 
-    /// Refuses to give everything on behalf of somebody who has less.
-    fn check_gift(&self, rules: &[Rule]) -> Result<(), Refusal> {
-        let all =
-            |rules: &[Rule]| rules.iter().any(|rule| rule.verbs == Verbs::ALL && rule.on == Pattern::everything());
-        if *self.by == Caller::Node {
-            return Ok(());
-        }
-        let own = self.directory.resolve(self.by).is_some_and(|identity| all(&identity.rules));
-        if all(rules) && !own {
-            let message = "only a user with the role root gives everything to others";
-            return Err(Refusal::new(ErrorCode::PermissionDenied, message));
-        }
-        Ok(())
-    }
-
     fn binding(&self, role: &str, on: Option<&str>) -> Result<Binding, Refusal> {
         let rules = match (builtin(role), self.body(&format!("role/{role}"))) {
             (Some(role), _) => role.rules,
@@ -179,7 +168,6 @@ impl Draft<'_> {
             let message = format!("role '{role}' allows nothing on {}", on.unwrap_or("*").escape_debug());
             return Err(Refusal::new(ErrorCode::InvalidField, message));
         }
-        self.check_gift(&narrowed)?;
         Ok(binding)
     }
 
@@ -258,6 +246,7 @@ impl Draft<'_> {
         }
         let tenant = self.tenant_of(&call.user)?;
         let roles = self.bindings(&call.roles)?;
+        self.check_bindings(&roles, tenant.as_ref(), || format!("make user '{}' with these roles", call.user))?;
         let id = self.id_of("user", call.id)?;
         let row = UserRow {
             id,
@@ -267,6 +256,7 @@ impl Draft<'_> {
             password: call.password_hash.clone(),
             disabled: false,
             created_ms: self.now_ms,
+            requests: Requests::default(),
         };
         self.set(name, RowBody::User(row));
         Ok(AccessAnswer::Done)
@@ -274,6 +264,9 @@ impl Draft<'_> {
 
     fn change_user(&mut self, call: &ChangeUser) -> Result<AccessAnswer, Refusal> {
         let mut user = self.user(&call.user)?;
+        if user.requests.has(call.id) {
+            return Ok(AccessAnswer::Done);
+        }
         if user.service && call.password_hash.is_some() {
             let message = "a service has no password; give it a token (`hive token create`)";
             return Err(Refusal::new(ErrorCode::InvalidField, message));
@@ -282,23 +275,23 @@ impl Draft<'_> {
             let message = "no_password and password contradict each other; give one of them";
             return Err(Refusal::new(ErrorCode::InvalidField, message));
         }
-        self.check_gift(&self.rules_of(&user))?;
+        if call.password_hash.is_some() {
+            self.check_user(&user, None, || format!("set the password of user '{}'", call.user))?;
+        }
+        if user.disabled && call.disabled == Some(false) {
+            self.check_user(&user, None, || format!("enable user '{}'", call.user))?;
+        }
         user.disabled = call.disabled.unwrap_or(user.disabled);
         if call.no_password || call.password_hash.is_some() {
             user.password = call.password_hash.clone();
         }
+        user.requests = user.requests.with(call.id);
         self.set(format!("user/{}", call.user), RowBody::User(user));
         Ok(AccessAnswer::Done)
     }
 
-    /// What a user has: who changes its password or makes a token for it has that, too.
-    fn rules_of(&self, user: &UserRow) -> Vec<Rule> {
-        self.directory.identity(user.id).map_or(Vec::new(), |identity| identity.rules.to_vec())
-    }
-
     fn delete_user(&mut self, name: &str) -> Result<AccessAnswer, Refusal> {
         let user = self.user(name)?;
-        self.check_gift(&self.rules_of(&user))?;
         let owned = |body: &RowBody| match body {
             RowBody::Token(token) => token.user.1 == user.id,
             RowBody::S3Key(key) => key.user.1 == user.id,
@@ -313,20 +306,33 @@ impl Draft<'_> {
 
     fn grant_role(&mut self, call: &GrantRole) -> Result<AccessAnswer, Refusal> {
         let mut user = self.user(&call.user)?;
-        let binding = self.binding(&call.role, call.on.as_deref())?;
-        if user.roles.contains(&binding) {
+        if user.requests.has(call.id) {
             return Ok(AccessAnswer::Done);
         }
-        if user.roles.len() >= BINDINGS_MAX {
-            return Err(too_many_roles());
+        let binding = self.binding(&call.role, call.on.as_deref())?;
+        let known = user.roles.contains(&binding);
+        // A grant with an id is remembered though it changes nothing: its retry may come after the role was revoked.
+        if known && call.id == 0 {
+            return Ok(AccessAnswer::Done);
         }
-        user.roles.push(binding);
+        if !known {
+            let what = || format!("give role '{}' to user '{}'", binding_text(&binding).escape_debug(), call.user);
+            self.check_bindings(core::slice::from_ref(&binding), user.tenant.as_ref(), what)?;
+            if user.roles.len() >= BINDINGS_MAX {
+                return Err(too_many_roles());
+            }
+            user.roles.push(binding);
+        }
+        user.requests = user.requests.with(call.id);
         self.set(format!("user/{}", call.user), RowBody::User(user));
         Ok(AccessAnswer::Done)
     }
 
     fn revoke_role(&mut self, call: &RevokeRole) -> Result<AccessAnswer, Refusal> {
         let mut user = self.user(&call.user)?;
+        if user.requests.has(call.id) {
+            return Ok(AccessAnswer::Done);
+        }
         let on = call.on.as_deref().map(|on| pattern("on", on)).transpose()?;
         let binding = Binding { role: call.role.clone(), on };
         let before = user.roles.len();
@@ -340,63 +346,18 @@ impl Draft<'_> {
             );
             return Err(Refusal::new(ErrorCode::NoSuchRole, message));
         }
+        user.requests = user.requests.with(call.id);
         self.set(format!("user/{}", call.user), RowBody::User(user));
-        Ok(AccessAnswer::Done)
-    }
-
-    fn create_role(&mut self, call: &CreateRole) -> Result<AccessAnswer, Refusal> {
-        let rules = call.rules.iter().map(|rule| {
-            let verbs = rule.verbs.parse();
-            let verbs = verbs.map_err(|error| Refusal::new(ErrorCode::InvalidField, format!("verbs: {error}")))?;
-            Ok(Rule { verbs, on: pattern("on", &rule.on)? })
-        });
-        let mut row =
-            RoleRow { rules: rules.collect::<Result<_, Refusal>>()?, id: call.id, requests: Requests::default() };
-        row.check(&call.role)?;
-        self.check_gift(&row.rules)?;
-        let name = format!("role/{}", call.role);
-        match self.body(&name) {
-            // Also after others replaced its rules: the retry takes nothing of theirs back.
-            Some(RowBody::Role(own)) if made_before(own.id, call.id) || own.requests.has(call.id) => {
-                return Ok(AccessAnswer::Done);
-            }
-            // A replacement with an id is remembered though it changes nothing: its retry may come after another's change.
-            Some(RowBody::Role(own)) if own.rules == row.rules && !(call.replace && call.id != 0) => {
-                return Ok(AccessAnswer::Done);
-            }
-            Some(_) if !call.replace => {
-                let message =
-                    format!("role '{}' exists with other rules; `replace` (--replace) changes them", call.role);
-                return Err(Refusal::new(ErrorCode::RoleExists, message));
-            }
-            Some(RowBody::Role(own)) => (row.id, row.requests) = (own.id, own.requests.with(call.id)),
-            _ if call.id != 0 => row.id = self.id_of("role", call.id)?,
-            _ => {}
-        }
-        self.set(name, RowBody::Role(row));
-        Ok(AccessAnswer::Done)
-    }
-
-    fn delete_role(&mut self, role: &str) -> Result<AccessAnswer, Refusal> {
-        let name = format!("role/{role}");
-        if builtin(role).is_some() {
-            let message = format!("role '{role}' is built in and stays");
-            return Err(Refusal::new(ErrorCode::InvalidField, message));
-        }
-        if self.body(&name).is_none() {
-            return Err(no_such_role(role));
-        }
-        self.changes.push((name, None));
         Ok(AccessAnswer::Done)
     }
 
     fn create_token(&mut self, call: &CreateToken) -> Result<AccessAnswer, Refusal> {
         let user = self.user(&call.user)?;
-        self.check_gift(&self.rules_of(&user))?;
         check_terms(&call.note, call.expires_in_s)?;
         let id = format!("{:016x}", call.id);
         let name = format!("token/{id}");
         let on = call.on.as_deref().map(|on| pattern("on", on)).transpose()?;
+        self.check_user(&user, on.as_ref(), || format!("make a token for user '{}'", call.user))?;
         let own = match self.body(&name) {
             Some(RowBody::Token(made)) => {
                 call.of_request && (made.user.1, &made.on, &made.note) == (user.id, &on, &call.note)
@@ -449,6 +410,7 @@ impl Draft<'_> {
             password: None,
             disabled: false,
             created_ms: self.now_ms,
+            requests: Requests::default(),
         };
         let token = TokenRow {
             user: (ROOT_USER.into(), call.user_id),

@@ -208,12 +208,13 @@ fn role_info(directory: &Directory, name: &str) -> Result<RoleInfo, Refusal> {
     if let Some(role) = builtin(name) {
         let about = BUILTIN_ROLES.iter().find(|(known, _)| *known == name).map_or("", |(_, about)| about);
         let rules = role.rules.iter().map(rule_text).collect();
-        return Ok(RoleInfo { role: name.into(), builtin: true, about: about.into(), rules });
+        return Ok(RoleInfo { role: name.into(), builtin: true, about: about.into(), rules, grantable: false });
     }
     match directory.rows().get(&format!("role/{name}")).and_then(|row| row.body.as_ref()) {
         Some(RowBody::Role(role)) => {
             let rules = role.rules.iter().map(rule_text).collect();
-            Ok(RoleInfo { role: name.into(), builtin: false, about: String::new(), rules })
+            let about = String::new();
+            Ok(RoleInfo { role: name.into(), builtin: false, about, rules, grantable: role.grantable })
         }
         _ => Err(no_such_role(name)),
     }

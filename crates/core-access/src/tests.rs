@@ -1,5 +1,7 @@
 //! Planners of the directory on a cluster in memory.
 
+mod gifts;
+
 use crate::family::{AccessPlanner, AccessState};
 use crate::{planner_for, sync};
 use base_access::{Directory, Token};
@@ -285,6 +287,7 @@ fn a_repeated_request_finds_its_tenant_group_and_role(world: &mut World) {
         role: "own".into(),
         rules: vec![RuleText { verbs: verbs.into(), on: "kv/a".into() }],
         replace: false,
+        grantable: false,
         id,
     };
     let first: [AccessAction; 3] = [tenant(81).into(), group(82).into(), role(83, "read").into()];
@@ -417,7 +420,7 @@ fn a_copy_that_rows_overtook_is_followed_by_another() {
         if !all {
             world.sync(1);
         }
-        let grant = |user: &str, role: &str| GrantRole { user: user.into(), role: role.into(), on: None };
+        let grant = |user: &str, role: &str| GrantRole { user: user.into(), role: role.into(), on: None, id: 0 };
         world.ask(0, grant("alice", "reader")).unwrap();
         world.ask(0, grant("bob", "reader")).unwrap();
         let mut running = world.begin(1, sync());
@@ -499,39 +502,6 @@ fn tenants_bound_their_users() {
     assert_eq!(refusal.code, ErrorCode::TenantHasUsers);
     world.ask(0, DeleteUser { user: "ann@shop".into() }).unwrap();
     world.ask(0, DeleteTenant { tenant: "shop".into() }).unwrap();
-}
-
-#[test]
-fn nobody_gives_root_who_is_not() {
-    let mut world = World::new(1);
-    world.ask(0, create_user("sam", &["security-admin"])).unwrap();
-    world.ask(0, create_user("boss", &["root"])).unwrap();
-    let id = |world: &World, name: &str| world.directory(0).user(name).unwrap().id;
-    let (sam, boss) = (id(&world, "sam"), id(&world, "boss"));
-    let denied =
-        |result: Result<AccessAnswer, Refusal>| assert_eq!(result.unwrap_err().code, ErrorCode::PermissionDenied);
-    denied(world.ask_as(0, Some(sam), create_user("eve", &["root"])));
-    denied(world.ask_as(0, Some(sam), GrantRole { user: "sam".into(), role: "root".into(), on: None }));
-    let all = CreateRole {
-        role: "all".into(),
-        rules: vec![RuleText { verbs: "all".into(), on: "*".into() }],
-        replace: false,
-        id: 0,
-    };
-    denied(world.ask_as(0, Some(sam), all.clone()));
-    // Neither by somebody else's hands.
-    denied(world.ask_as(0, Some(sam), create_token("boss", 9).1));
-    let change = ChangeUser {
-        user: "boss".into(),
-        disabled: None,
-        password: None,
-        no_password: false,
-        password_hash: Some("x".into()),
-    };
-    denied(world.ask_as(0, Some(sam), change));
-    world.ask_as(0, Some(boss), all).unwrap();
-    denied(world.ask_as(0, Some(sam), GrantRole { user: "sam".into(), role: "all".into(), on: None }));
-    world.ask_as(0, Some(sam), GrantRole { user: "sam".into(), role: "all".into(), on: Some("kv/a".into()) }).unwrap();
 }
 
 fn create_group(group: &str, roles: &[&str]) -> CreateGroup {
@@ -670,6 +640,7 @@ fn bad_fields_are_refused_before_anything_changes() {
         role: role.into(),
         rules: vec![RuleText { verbs: verbs.into(), on: "kv/*".into() }],
         replace: false,
+        grantable: false,
         id: 0,
     };
     assert_eq!(code(&mut world, role("reader", "read").into()), ErrorCode::InvalidField);

@@ -99,9 +99,10 @@ impl AuthService {
     }
 
     /// Gives a role other rules. The directory replaces a role as a whole, so of two changes at a time one may be lost.
-    async fn set_rules(&self, session: &Session, role: String, rules: Vec<String>) -> Result<(), Status> {
+    async fn set_rules(&self, session: &Session, role: RoleInfo) -> Result<(), Status> {
+        let RoleInfo { role, rules, grantable, .. } = role;
         let rules = rules.iter().filter_map(|rule| permission::rule_text(rule)).collect();
-        self.call(session, CreateRole { role, rules, replace: true, id: 0 }).await.map(drop)
+        self.call(session, CreateRole { role, rules, replace: true, grantable, id: 0 }).await.map(drop)
     }
 }
 
@@ -239,6 +240,7 @@ impl Auth for AuthService {
             password: Some(Secret(password.clone())),
             no_password: false,
             password_hash: None,
+            id: 0,
         };
         let header = self.change(&request, call).await?;
         Ok(Response::new(pb::AuthUserChangePasswordResponse { header }))
@@ -250,7 +252,7 @@ impl Auth for AuthService {
     ) -> Result<Response<pb::AuthUserGrantRoleResponse>, Status> {
         let user = user_named(&request.get_ref().user)?;
         let (role, on) = grant_of(&role_named(&request.get_ref().role)?);
-        let header = self.change(&request, GrantRole { user, role, on }).await?;
+        let header = self.change(&request, GrantRole { user, role, on, id: 0 }).await?;
         Ok(Response::new(pb::AuthUserGrantRoleResponse { header }))
     }
 
@@ -265,7 +267,7 @@ impl Auth for AuthService {
             return Err(ROLE_NOT_GRANTED.into());
         }
         let (role, on) = grant_of(&granted);
-        self.call(&session, RevokeRole { user: name, role, on }).await?;
+        self.call(&session, RevokeRole { user: name, role, on, id: 0 }).await?;
         Ok(Response::new(pb::AuthUserRevokeRoleResponse { header }))
     }
 
@@ -274,7 +276,9 @@ impl Auth for AuthService {
         request: Request<pb::AuthRoleAddRequest>,
     ) -> Result<Response<pb::AuthRoleAddResponse>, Status> {
         let role = role_named(&request.get_ref().name)?;
-        let header = self.change(&request, CreateRole { role, rules: Vec::new(), replace: false, id: 0 }).await?;
+        let header = self
+            .change(&request, CreateRole { role, rules: Vec::new(), replace: false, grantable: false, id: 0 })
+            .await?;
         Ok(Response::new(pb::AuthRoleAddResponse { header }))
     }
 
@@ -318,11 +322,11 @@ impl Auth for AuthService {
         let perm = request.get_ref().perm.clone().ok_or(PERMISSION_NOT_GIVEN)?;
         let (session, header) = self.header(&request).await?;
         let rule = permission::rule(&perm, &session.namespace)?;
-        let mut rules = self.role(&session, role.clone()).await?.rules;
+        let mut role = self.role(&session, role).await?;
         // As etcd: a permission on the same keys is replaced.
-        rules.retain(|old| permission::resource(old) != permission::resource(&rule));
-        rules.push(rule);
-        self.set_rules(&session, role, rules).await?;
+        role.rules.retain(|old| permission::resource(old) != permission::resource(&rule));
+        role.rules.push(rule);
+        self.set_rules(&session, role).await?;
         Ok(Response::new(pb::AuthRoleGrantPermissionResponse { header }))
     }
 
@@ -334,13 +338,13 @@ impl Auth for AuthService {
         let role = role_named(&role)?;
         let (session, header) = self.header(&request).await?;
         let on = permission::resource_of(&key, &range_end, &session.namespace)?;
-        let mut rules = self.role(&session, role.clone()).await?.rules;
-        let before = rules.len();
-        rules.retain(|rule| permission::resource(rule) != Some(on.as_str()));
-        if rules.len() == before {
+        let mut role = self.role(&session, role).await?;
+        let before = role.rules.len();
+        role.rules.retain(|rule| permission::resource(rule) != Some(on.as_str()));
+        if role.rules.len() == before {
             return Err(PERMISSION_NOT_GRANTED.into());
         }
-        self.set_rules(&session, role, rules).await?;
+        self.set_rules(&session, role).await?;
         Ok(Response::new(pb::AuthRoleRevokePermissionResponse { header }))
     }
 }

@@ -242,6 +242,37 @@ async fn what_nobody_signed_is_refused_with_s3s_codes() {
     assert!(status == 400 && text.contains("InvalidRequest"), "{status} {text}");
 }
 
+/// Nothing is encrypted at rest, so nothing is taken that asks for it.
+#[tokio::test]
+async fn encryption_of_every_kind_is_refused() {
+    let world = world().await;
+    let open = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":"s3:*","Resource":["arn:aws:s3:::bucket","arn:aws:s3:::bucket/*"]}]}"#;
+    let put = base_types::s3::PutBucketPolicy { bucket: "bucket".into(), policy: open.into() };
+    tell(&*world.metadata, put).await.expect("policy");
+    let customers = [
+        ("x-amz-server-side-encryption-customer-algorithm", "AES256"),
+        ("x-amz-server-side-encryption-customer-key", "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="),
+        ("x-amz-server-side-encryption-customer-key-md5", "hRasmdxgYDKV3nvbahU1MA=="),
+    ];
+    let kinds: [&[(&str, &str)]; 3] = [
+        &[("x-amz-server-side-encryption", "AES256")],
+        &[("x-amz-server-side-encryption", "aws:kms"), ("x-amz-server-side-encryption-aws-kms-key-id", "k")],
+        &customers,
+    ];
+    for headers in kinds {
+        for (method, uri) in [("PUT", "/bucket/k"), ("POST", "/bucket/k?uploads")] {
+            let request = Request::builder().method(method).uri(uri).header("host", "s3.local");
+            let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+            let body = if method == "PUT" { Body::from("x".to_owned()) } else { Body::empty() };
+            let length = if method == "PUT" { "1" } else { "0" };
+            let (status, text, _) =
+                world.ask(request.header("content-length", length).body(body).expect("request")).await;
+            assert!(status == 501 && text.contains("NotImplemented"), "{method} {headers:?}: {status} {text}");
+        }
+        assert_eq!(world.size_of("k").await, None, "{headers:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_condition_sees_the_query_as_the_call_does() {
     let world = world().await;

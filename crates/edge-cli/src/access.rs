@@ -127,7 +127,7 @@ pub async fn user(command: UserCommand) -> Result<(), Failure> {
 /// `hive role …`
 pub async fn role(command: RoleCommand) -> Result<(), Failure> {
     match command {
-        RoleCommand::Create { role, rules, replace, world } => {
+        RoleCommand::Create { role, rules, replace, grantable, world } => {
             let split = |rule: &String| match rule.split_once(" on ") {
                 Some((verbs, on)) => Ok(json!({"verbs": verbs, "on": on})),
                 None => Err(Failure::usage(format!(
@@ -135,13 +135,20 @@ pub async fn role(command: RoleCommand) -> Result<(), Failure> {
                 ))),
             };
             let rules = rules.iter().map(split).collect::<Result<Vec<_>, _>>()?;
-            let body = json!({"action": "CreateRole", "role": role, "rules": rules, "replace": replace});
+            let mut body = json!({"action": "CreateRole", "role": role, "rules": rules, "replace": replace});
+            // Nodes of earlier builds do not know the field.
+            if grantable {
+                body["grantable"] = true.into();
+            }
             once(&world, body, |_| println!("role {role} is made; `hive user grant USER {role}` gives it to a user"))
                 .await
         }
         RoleCommand::Show { role, world } => {
             once(&world, json!({"action": "DescribeRole", "role": role}), |answer| {
-                println!("{}", lines(&answer["rules"]))
+                println!("{}", lines(&answer["rules"]));
+                if answer["grantable"] == true {
+                    println!("a security-admin may give it without having it");
+                }
             })
             .await
         }

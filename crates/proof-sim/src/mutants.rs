@@ -225,7 +225,8 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         Mutant::OwnerSkipsAccess
         | Mutant::StaleDecisionAccepted
         | Mutant::ScanBeyondGrant
-        | Mutant::RawClusterAllowed => (Core, Access),
+        | Mutant::RawClusterAllowed
+        | Mutant::GiftUnbounded => (Core, Access),
         Mutant::StaleRouteAccepted => (Core, Retries),
         Mutant::MoveLosesDirty
         | Mutant::MissingKeyCounted

@@ -13,6 +13,7 @@
 //! Why: docs/decisions/0074-oidc-groups-are-rows-of-the-directory.md.
 
 use super::{Directory, Identity, RULES_MAX};
+use crate::cover::is_everything;
 use crate::row::{GroupRow, RowBody};
 use base_types::access::{Caller, OidcUser};
 use std::borrow::Cow;
@@ -45,6 +46,11 @@ impl Groups {
         self.identities.insert(group.id, identity);
         let of_issuer = self.by_claim.entry(group.issuer.clone()).or_default();
         of_issuer.entry(group.claim.clone()).or_default().push(group.id);
+    }
+
+    /// How many give everything.
+    pub(crate) fn with_everything(&self) -> usize {
+        self.identities.values().filter(|identity| is_everything(&identity.rules)).count()
     }
 
     /// The last epoch at which anything changed that OIDC users have rights by.

@@ -1,12 +1,13 @@
 //! Groups of OIDC users: made, replaced and removed.
 //!
-//! Always: who makes or changes a group gives its roles away, and is bounded as with users (`tests::groups_are_made_and_replaced`); a
+//! Always: who makes or changes a group gives its roles away, and is bounded as with users; of a group whose members stay the same, only
+//! its new roles are given (`tests::gifts::a_group_is_no_way_round`); a
 //! group that says another issuer or claim is another group: who was in it is not in the new one.
 //! Not here: who is in a group (edge-node, by the issuer's tokens).
 
 use super::{exists, made_before, Draft};
 use crate::shown::no_such_group;
-use base_access::{check_name, GroupRow, Requests, RowBody, CLAIM_BYTES_MAX};
+use base_access::{check_name, Binding, GroupRow, Requests, RowBody, CLAIM_BYTES_MAX};
 use base_types::access::{AccessAnswer, CreateGroup};
 use base_types::{ErrorCode, Refusal};
 
@@ -31,6 +32,10 @@ pub(super) fn create(draft: &mut Draft<'_>, call: &CreateGroup) -> Result<Access
     if same.as_ref().is_some_and(|own| own.roles == roles) && call.id == 0 {
         return Ok(AccessAnswer::Done);
     }
+    let had = same.as_ref().map_or(&[][..], |own| &own.roles);
+    let new: Vec<Binding> = roles.iter().filter(|role| !had.contains(role)).cloned().collect();
+    let what = || format!("give these roles to group '{}' of {}", call.group, call.issuer.escape_debug());
+    draft.check_bindings(&new, tenant.as_ref(), what)?;
     let (id, created_ms) = match same {
         Some(own) => (own.id, own.created_ms),
         None => (draft.id_of("group", call.id)?, draft.now_ms),

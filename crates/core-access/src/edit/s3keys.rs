@@ -15,9 +15,9 @@ const KEYS_MAX: usize = 100;
 
 pub(super) fn create(draft: &mut Draft<'_>, call: &CreateS3Key) -> Result<AccessAnswer, Refusal> {
     let user = draft.user(&call.user)?;
-    draft.check_gift(&draft.rules_of(&user))?;
     check_terms(&call.note, call.expires_in_s)?;
     let on = call.on.as_deref().map(|on| pattern("on", on)).transpose()?;
+    draft.check_s3_user(&user, on.as_ref(), || format!("make an S3 key for user '{}'", call.user))?;
     if call.user_id != user.id {
         let message = format!("user '{}' was made or changed a moment ago: nothing was made; retry", call.user);
         return Err(Refusal::new(ErrorCode::Conflict, message));

@@ -3,8 +3,8 @@
 use super::*;
 use base_access::{Directory, Token};
 use base_types::access::{
-    AccessAction, AccessAnswer, CreateGroup, CreateRoot, CreateToken, CreateUser, DeleteGroup, DeleteUser, OidcUser,
-    RevokeRole, RevokeToken, WhoAmI,
+    AccessAction, AccessAnswer, CreateGroup, CreateRoot, CreateToken, CreateUser, DeleteGroup, DeleteUser, GrantRole,
+    OidcUser, RevokeRole, RevokeToken, WhoAmI,
 };
 use std::sync::Arc;
 
@@ -141,6 +141,29 @@ pub fn a_raw_cluster_is_no_keyspace() {
     let secret = Action::KvGet { target: rows, key: bytes("head") };
     assert_eq!(world.act_as(8, 1, secret.clone()), Err("InvalidClusterName"));
     assert_eq!(code(world.act(1, secret)), "InvalidClusterName");
+}
+
+/// Through every node: it is decided where the change is committed.
+#[test]
+pub fn a_security_admin_gives_only_what_it_has() {
+    let mut world = world(1);
+    world.user("sam", &["security-admin", "reader on kv/a/x/"], 7);
+    world.user("bob", &[], 8);
+    let grant = |user: &str, role: &str, on: Option<&str>| {
+        let (user, role, on) = (user.to_string(), role.to_string(), on.map(String::from));
+        Action::Access(GrantRole { user, role, on, id: 0 }.into())
+    };
+    for node in 1..=3 {
+        for user in ["sam", "bob"] {
+            assert_eq!(world.act_as(7, node, grant(user, "writer", None)).unwrap_err(), "PermissionDenied");
+            assert_eq!(world.act_as(7, node, grant(user, "reader", Some("kv/a"))).unwrap_err(), "PermissionDenied");
+        }
+        world.act_as(7, node, grant("bob", "reader", Some("kv/a/x/"))).unwrap();
+        world.run(REVOKED_MS);
+        assert_eq!(world.act_as(7, node, put("x/1")).unwrap_err(), "PermissionDenied");
+        assert_eq!(world.act_as(8, node, scan("", None)).unwrap_err(), "PermissionDenied");
+        world.act_as(8, node, scan("x/", None)).unwrap();
+    }
 }
 
 #[test]
@@ -313,7 +336,7 @@ pub fn a_decision_does_not_outlive_a_change() {
     let caller = Caller::Identity { credential: 7, decided_at: None };
     let ticket = world.ask(1, Request { caller, deadline: Duration::from_secs(30), ..request(put("late")) });
     world.run(100);
-    world.access(2, RevokeRole { user: "olga".into(), role: "operator".into(), on: None }).unwrap();
+    world.access(2, RevokeRole { user: "olga".into(), role: "operator".into(), on: None, id: 0 }).unwrap();
     world.run(REVOKED_MS);
     world.cut.clear();
     world.until("answered", 30_000, |world| world.replies.contains_key(&ticket));

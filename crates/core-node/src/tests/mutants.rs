@@ -8,7 +8,7 @@ use std::panic::catch_unwind;
 #[test]
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_of_a_flow_is_noticed() {
-    let here: [(Mutant, fn()); 24] = [
+    let here: [(Mutant, fn()); 25] = [
         (Mutant::ExpiredIsDone, routing::what_expired_before_its_turn_is_not_done),
         (Mutant::HealthIgnoresQuorum, health::world_without_majority_degrades_every_node),
         (Mutant::OwnReplicaIgnored, alone::own_replica_is_a_route_without_asking),
@@ -32,6 +32,7 @@ fn every_planted_bug_of_a_flow_is_noticed() {
         (Mutant::GatewayAsksAsNode, access::an_owner_looks_again_at_what_the_gateway_decided),
         (Mutant::ScanBeyondGrant, access::a_scan_ends_where_the_grant_ends),
         (Mutant::RawClusterAllowed, access::a_raw_cluster_is_no_keyspace),
+        (Mutant::GiftUnbounded, access::a_security_admin_gives_only_what_it_has),
         (Mutant::VoterMadeBlank, lost_logs::a_voter_that_holds_nothing_is_replaced_under_a_new_id),
     ];
     for (mutant, test) in here {

@@ -105,6 +105,9 @@ pub enum RoleCommand {
         /// Change the rules of a role that exists
         #[arg(long)]
         replace: bool,
+        /// Let a security-admin give the role without having it
+        #[arg(long)]
+        grantable: bool,
         #[command(flatten)]
         world: World,
     },

@@ -188,6 +188,7 @@ mod tests {
             password,
             disabled: false,
             created_ms: 0,
+            requests: Default::default(),
         };
         let own = TokenRow {
             user: ("alice".into(), 7),

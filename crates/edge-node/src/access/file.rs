@@ -101,6 +101,7 @@ mod tests {
             password: None,
             disabled: false,
             created_ms: 1,
+            requests: Default::default(),
         };
         let row = Row { epoch: 3, changed_ms: 1, body: Some(RowBody::User(alice)) };
         Directory::new(3, [("user/alice".to_string(), row)].into())

@@ -102,6 +102,7 @@ mod tests {
             password: None,
             disabled,
             created_ms: 0,
+            requests: Default::default(),
         };
         let user = ("ann".to_string(), 7);
         let key = S3KeyRow { user, sealed_by, sealed, on: None, expires_ms, note: String::new(), created_ms: 0 };

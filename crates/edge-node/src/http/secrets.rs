@@ -67,7 +67,16 @@ pub(crate) async fn prepare(hub: &AccessHub, request: &mut Request) -> Result<Op
                 call.password_hash = Some(hub.passwords.hash(password.0).await?);
             }
         }
+        AccessAction::GrantRole(call) => {
+            let what = format!("grant to {} of {}", call.user, on_text(&call.role, call.on.as_deref()));
+            call.id = id_for(&what).unwrap_or(0);
+        }
+        AccessAction::RevokeRole(call) => {
+            let what = format!("revocation from {} of {}", call.user, on_text(&call.role, call.on.as_deref()));
+            call.id = id_for(&what).unwrap_or(0);
+        }
         AccessAction::ChangeUser(call) => {
+            call.id = id_for(&format!("change of user {}", call.user)).unwrap_or(0);
             if let Some(password) = call.password.take() {
                 call.password_hash = Some(hub.passwords.hash(password.0).await?);
             }
@@ -75,6 +84,10 @@ pub(crate) async fn prepare(hub: &AccessHub, request: &mut Request) -> Result<Op
         _ => {}
     }
     Ok(None)
+}
+
+fn on_text(role: &str, on: Option<&str>) -> String {
+    format!("{role}\0{}", on.unwrap_or_default())
 }
 
 /// Where this variable names a user, a debug build panics when somebody known makes a user of that name.

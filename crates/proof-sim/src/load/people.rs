@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Always: a token or grant is given once and taken back once: each has an id, or a prefix, of its own. One of which some try
-//! came to an unknown end is not taken back in this run: that try may yet come true.
+//! came to an unknown end is not taken back in this run: that try may yet come true. A `security-admin` tries now and then to come by
+//! more than it has, and never does (mutant `GiftUnbounded`).
 //! Not here: what users do (`load/users.rs`), what is right (proof-check).
 
 use crate::load::Targets;
@@ -15,12 +16,13 @@ use crate::random::Random;
 use crate::world::{Answered, Due, World};
 use base_access::Token;
 use base_types::access::{
-    AccessAction, Caller, CreateRoot, CreateToken, CreateUser, GrantRole, RevokeRole, RevokeToken,
+    AccessAction, Caller, CreateRole, CreateRoot, CreateToken, CreateUser, GrantRole, RevokeRole, RevokeToken, RuleText,
 };
 use base_types::action::{Action, Request};
 use base_types::{ErrorCode, Outcome, Ticket};
 use bytes::Bytes;
 use proof_check::access::{self, AccessBook, Given, Grant, Span};
+use proof_check::Violation;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -31,6 +33,11 @@ pub const ROOT_TOKEN: u64 = 1;
 const WIDE: usize = 1;
 /// A token that nobody made.
 pub const NOBODY: u64 = 2;
+/// A `security-admin`, and its token: no client acts as it.
+const ADMIN: &str = "sam";
+const ADMIN_TOKEN: u64 = 3;
+/// Of a thousand changes, so many are tries of its own to come by more.
+const TAKE_OVERS: u64 = 100;
 /// Tokens have ids from here.
 const FIRST_TOKEN: u64 = 1_000;
 /// How long the administrator waits for an answer, and how much later it gives the answer up.
@@ -64,6 +71,8 @@ pub struct Users {
     pub book: AccessBook,
     people: Vec<Person>,
     random: Random,
+    /// Of the take-overs alone.
+    ambition: Random,
     keyspaces: Vec<String>,
     clusters: Vec<String>,
     /// What comes before anything is drawn.
@@ -89,7 +98,23 @@ enum Change {
     DropToken { id: u64 },
     Grant(usize),
     TakeBack(usize),
+    Admin,
+    AdminToken,
+    TakeOver(Way),
 }
+
+/// How a `security-admin` could come by more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    /// A role for itself.
+    Role,
+    /// A role that it defines.
+    Definition,
+    /// A token of somebody who has more.
+    Token,
+}
+
+const WAYS: &[Way] = &[Way::Role, Way::Definition, Way::Token];
 
 struct Open {
     change: Change,
@@ -108,6 +133,7 @@ impl Users {
         let mut own = Users {
             book: AccessBook::default(),
             random: Random::stream(seed, "administrator"),
+            ambition: Random::stream(seed, "ambition"),
             keyspaces: targets.keyspaces.clone(),
             clusters: targets.clusters.iter().map(|name| name.as_str().to_string()).collect(),
             queue: VecDeque::from([Change::Root]),
@@ -125,6 +151,7 @@ impl Users {
             let change = own.new_token(person);
             own.queue.push_back(change);
         }
+        own.queue.extend([Change::Admin, Change::AdminToken]);
         own
     }
 
@@ -173,6 +200,9 @@ impl Users {
         }
         if self.draining || self.people.len() <= WIDE + 1 {
             return None;
+        }
+        if self.ambition.per_mille(TAKE_OVERS) {
+            return Some(Change::TakeOver(*self.ambition.pick(WAYS)));
         }
         let person = self.random.between(WIDE as u64 + 1, self.people.len() as u64 - 1) as usize;
         let (tokens, grants) = (self.live_tokens(person), self.live_grants(person));
@@ -276,7 +306,7 @@ impl Users {
                 let number = self.book.grants.len() - 1;
                 self.book.grants[number].span.asked = now;
             }
-            Change::User(_) => {}
+            Change::User(_) | Change::Admin | Change::AdminToken | Change::TakeOver(_) => {}
             Change::Token { person, id } => {
                 self.people[person].tokens.push(id);
                 self.book.tokens.insert(id, access::Token { user: person, span: Span::asked(now) });
@@ -291,27 +321,41 @@ impl Users {
         self.ask(world);
     }
 
+    fn take_over(way: Way) -> AccessAction {
+        match way {
+            Way::Role => GrantRole { user: ADMIN.into(), role: "writer".into(), on: None, id: 0 }.into(),
+            Way::Definition => {
+                let rules = vec![RuleText { verbs: "all".into(), on: "kv/*".into() }];
+                CreateRole { role: "mine".into(), rules, replace: true, grantable: false, id: 0 }.into()
+            }
+            Way::Token => token_of("root".into(), ADMIN_TOKEN + 1).into(),
+        }
+    }
+
     fn call(&self, change: Change) -> AccessAction {
         let name = |person: usize| self.people[person].name.clone();
-        let hash = |id: u64| Token::new(id, [id as u8; 32]).hash().to_string();
         match change {
-            Change::Root => CreateRoot { id: ROOT_TOKEN, hash: hash(ROOT_TOKEN), user_id: 1 << 40 }.into(),
+            Change::Root => CreateRoot { id: ROOT_TOKEN, hash: hash_of(ROOT_TOKEN), user_id: 1 << 40 }.into(),
             Change::User(person) => {
                 let roles = if person == WIDE { vec!["writer".to_string()] } else { Vec::new() };
                 let (password, password_hash) = (None, None);
                 CreateUser { user: name(person), service: false, roles, password, password_hash, id: 0 }.into()
             }
-            Change::Token { person, id } => {
-                let (user, hash, note) = (name(person), hash(id), String::new());
-                CreateToken { user, expires_in_s: None, on: None, note, id, hash, of_request: false }.into()
+            Change::Token { person, id } => token_of(name(person), id).into(),
+            Change::Admin => {
+                let (user, roles) = (ADMIN.to_string(), vec!["security-admin".to_string()]);
+                let (password, password_hash) = (None, None);
+                CreateUser { user, service: false, roles, password, password_hash, id: 0 }.into()
             }
+            Change::AdminToken => token_of(ADMIN.into(), ADMIN_TOKEN).into(),
+            Change::TakeOver(way) => Self::take_over(way),
             Change::DropToken { id } => RevokeToken { id: format!("{id:016x}"), user: None }.into(),
             Change::Grant(number) | Change::TakeBack(number) => {
                 let (role, on) = self.roles.get(&number).cloned().unwrap_or_default();
                 let (user, role) = (name(self.book.grants[number].user), role.to_string());
                 match change {
-                    Change::Grant(_) => GrantRole { user, role, on }.into(),
-                    _ => RevokeRole { user, role, on }.into(),
+                    Change::Grant(_) => GrantRole { user, role, on, id: 0 }.into(),
+                    _ => RevokeRole { user, role, on, id: 0 }.into(),
                 }
             }
         }
@@ -320,9 +364,10 @@ impl Users {
     fn ask(&mut self, world: &mut World) {
         let Some(change) = self.open.as_ref().map(|open| open.change) else { return };
         let by_socket = change == Change::Root || self.random.per_mille(BY_SOCKET);
-        let caller = match by_socket {
-            true => Caller::Node,
-            false => Caller::Identity { credential: ROOT_TOKEN, decided_at: None },
+        let caller = match (change, by_socket) {
+            (Change::TakeOver(_), _) => Caller::Identity { credential: ADMIN_TOKEN, decided_at: None },
+            (_, true) => Caller::Node,
+            (_, false) => Caller::Identity { credential: ROOT_TOKEN, decided_at: None },
         };
         let request = Request {
             action: Action::Access(self.call(change)),
@@ -353,10 +398,15 @@ impl Users {
         let change = open.change;
         match answered {
             Answered::Lost => open.unsure = true,
-            Answered::Response(response) => match &**response {
-                Ok(_) => self.on_done(world),
-                Err(failure) if is_already(change, failure.refusal.code) => self.on_done(world),
-                Err(failure) => {
+            Answered::Response(response) => match (change, &**response) {
+                (Change::TakeOver(way), Ok(_)) => {
+                    let message = format!("a security-admin came by more than it has: {:?}", Self::take_over(way));
+                    world.violate(Violation::new("access", message, Vec::new()));
+                    self.on_done(world);
+                }
+                (_, Ok(_)) => self.on_done(world),
+                (_, Err(failure)) if is_already(change, failure.refusal.code) => self.on_done(world),
+                (_, Err(failure)) => {
                     open.unsure |= failure.refusal.outcome() == Outcome::Unknown;
                     let taken = matches!(change, Change::Token { .. }) && failure.refusal.code == ErrorCode::Conflict;
                     if taken && open.unsure {
@@ -384,6 +434,8 @@ impl Users {
                 let grants = self.people[person].grants.clone();
                 grants.into_iter().for_each(|number| self.book.grants[number].span.given = Some(now));
             }
+            Change::Admin | Change::AdminToken => {}
+            Change::TakeOver(_) => world.probe("take_over_refused"),
             Change::Token { id, .. } => {
                 self.book.tokens.get_mut(&id).into_iter().for_each(|token| token.span.given = Some(now));
                 self.unsure_tokens.extend(unsure.then_some(id));
@@ -422,6 +474,14 @@ impl Users {
     }
 }
 
+fn hash_of(id: u64) -> String {
+    Token::new(id, [id as u8; 32]).hash().to_string()
+}
+
+fn token_of(user: String, id: u64) -> CreateToken {
+    CreateToken { user, expires_in_s: None, on: None, note: String::new(), id, hash: hash_of(id), of_request: false }
+}
+
 fn is_live(span: &Span) -> bool {
     span.given.is_some() && span.taking.is_none()
 }
@@ -429,7 +489,9 @@ fn is_live(span: &Span) -> bool {
 /// A refusal that says that the change is there.
 fn is_already(change: Change, code: ErrorCode) -> bool {
     match change {
-        Change::Root | Change::User(_) => code == ErrorCode::UserExists,
+        Change::Root | Change::User(_) | Change::Admin => code == ErrorCode::UserExists,
+        Change::AdminToken => code == ErrorCode::Conflict,
+        Change::TakeOver(_) => code == ErrorCode::PermissionDenied,
         Change::DropToken { .. } => code == ErrorCode::NoSuchToken,
         Change::TakeBack(_) => code == ErrorCode::NoSuchRole,
         Change::Token { .. } | Change::Grant(_) => false,
