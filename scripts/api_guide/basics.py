@@ -136,7 +136,7 @@ A keyspace divides its keys into a fixed number of virtual partitions, and sprea
 | `partitions` | how many partitions; they can never be changed. Default: 16 |
 | `clusters` | over how many clusters at first. Default: 1 |
 | `split_keys` | `range` only: the lower bounds of the partitions after the first. Default: an even division by the first byte |
-| `engine` | an engine that the nodes offer ([engines](../../engines/README.md)). Default: each node's own |
+| `engine` | an engine that the nodes offer (`hive --version --engines` on a node lists its own; [engines](../../engines/README.md)). Default: each node's own |
 """)
     guide.show({"action": "CreateKeyspace", "keyspace": "users", "partition": "range", "partitions": 4, "clusters": 2,
                 "split_keys": ["g", "n", "t"], "rule": "size=3 location=world failure_domain=region", "engine": "lmdb"})

@@ -33,10 +33,17 @@ use clap::{Parser, Subcommand};
 /// Everything behind the word `hive`.
 #[derive(Parser, Debug)]
 #[command(name = "hive", version, about = "Hive, a globally distributed key-value store", propagate_version = true)]
+#[command(arg_required_else_help = true, args_conflicts_with_subcommands = true)]
 pub struct Arguments {
+    /// Say which engines this binary has, also after --version
+    #[arg(long)]
+    pub engines: bool,
+    /// Print the engines as JSON
+    #[arg(long, requires = "engines")]
+    pub json: bool,
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -77,8 +84,10 @@ pub enum Command {
     /// Measure
     Bench(BenchArguments),
     /// Make a node's data directory from an object store (engine object), after all nodes were lost
+    #[command(hide = cfg!(not(feature = "engine-object")))]
     Restore(RestoreArguments),
     /// Read a world from an object store without writing to it, and answer KvGet and KvScan by HTTP
+    #[command(hide = cfg!(not(feature = "engine-object")))]
     Attach(AttachArguments),
     /// Print the completions of a shell
     Completions { shell: clap_complete::Shell },
