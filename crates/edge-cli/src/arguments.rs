@@ -11,6 +11,7 @@ mod kv;
 mod namespace;
 mod object_store;
 mod s3;
+mod simple_kv;
 #[cfg(test)]
 mod tests;
 pub mod users;
@@ -26,6 +27,7 @@ pub use kv::{ExecArguments, KvCommand, KvCommon, LoadArguments};
 pub use namespace::NamespaceCommand;
 pub use object_store::{AttachArguments, RestoreArguments};
 pub use s3::{AccountCommand, BucketCommand, KeyCommand, S3Command};
+pub use simple_kv::SimpleKvArguments;
 pub use world::{Levels, TlsFiles, World};
 
 use clap::{Parser, Subcommand};
@@ -52,6 +54,8 @@ pub enum Command {
     Dev(DevArguments),
     /// Run one node
     Node(NodeArguments),
+    /// Run one node as "A Simple Distributed Key-Value Store in Go" does: also as hive -db-location DIR -http-address ADDRESS …
+    SimpleKv(SimpleKvArguments),
     /// The world's certificate authority
     #[command(subcommand)]
     Ca(CaCommand),

@@ -18,6 +18,7 @@ mod load;
 mod node;
 mod output;
 mod restore;
+mod simple_kv;
 mod text;
 
 pub use arguments::Arguments;
@@ -31,7 +32,7 @@ use std::process::ExitCode;
 pub fn main() -> ExitCode {
     quiet_broken_pipes();
     let arguments =
-        Arguments::parse_from(engines::without_version(std::env::args_os().collect()));
+        Arguments::parse_from(engines::without_version(simple_kv::without_go(std::env::args_os().collect())));
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -50,12 +51,13 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     };
     if matches!(
         command,
-        Command::Node(_) | Command::Dev(_) | Command::Restore(_) | Command::Attach(_)
+        Command::Node(_) | Command::SimpleKv(_) | Command::Dev(_) | Command::Restore(_) | Command::Attach(_)
     ) {
         edge_node::private::new_files();
     }
     match command {
         Command::Node(node) => node::run(&node),
+        Command::SimpleKv(node) => simple_kv::run(&node),
         Command::Dev(dev) => dev::run(dev),
         Command::Ca(command) => authority::run(command),
         Command::User(command) => on_runtime(access::user(command)),
