@@ -1,4 +1,5 @@
 # The one runner. Every command works on a fresh machine: `setup` installs what is missing.
+#   make build ENGINES=all: the binary with rocksdb, sqlite and object too, or some of them (ENGINES=sqlite,object)
 #   make doors: tests of etcd and of python-etcd3 against the etcd door; minutes, and Go
 #   make object: engine object (SlateDB takes minutes to compile, so it is not in `make test`)
 #   make figures: docs/figures.md's table as target/figures/DATE-COMMIT.md; an hour of a quiet machine
@@ -17,6 +18,8 @@ FROM ?=
 # Seeds a planted bug may live through before the hunt fails; MUTANT=Name hunts one, or is planted in one seed of `make sim`.
 MUTANT_SEEDS ?= 400
 MUTANT ?=
+# Engines that the binary has beside the usual ones (scripts/build.sh).
+ENGINES ?=
 # Hours of faults at random.
 HOURS ?= 1
 
@@ -26,7 +29,7 @@ setup:
 	@scripts/setup.sh
 
 build: setup
-	@cargo build --release --package edge-cli
+	@scripts/build.sh "$(ENGINES)"
 
 run: build
 	@exec $(HIVE) dev

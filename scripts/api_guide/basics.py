@@ -136,7 +136,7 @@ A keyspace divides its keys into a fixed number of virtual partitions, and sprea
 | `partitions` | how many partitions; they can never be changed. Default: 16 |
 | `clusters` | over how many clusters at first. Default: 1 |
 | `split_keys` | `range` only: the lower bounds of the partitions after the first. Default: an even division by the first byte |
-| `engine` | an engine that the nodes offer ([engines](../../engines/README.md)). Default: each node's own |
+| `engine` | an engine that the nodes offer (`hive --version --engines` on a node lists its own; [engines](../../engines/README.md)). Default: each node's own |
 """)
     guide.show({"action": "CreateKeyspace", "keyspace": "users", "partition": "range", "partitions": 4, "clusters": 2,
                 "split_keys": ["g", "n", "t"], "rule": "size=3 location=world failure_domain=region", "engine": "lmdb"})
@@ -172,7 +172,14 @@ These routes are for shells and health checks. The query takes `key`, `value`, `
     guide.plain("/get?key=plain", node=5)
     guide.plain("/get?key=absent")
     guide.plain("/get?key=absent&strict=1", 404)
-    guide.say("## GET /clean\n\nSays what the last reshard of a keyspace moved. There is nothing to clean by hand.")
+    guide.say("""
+## GET /clean
+
+Carries on with the reshard of a keyspace that is unfinished: moves what is left, and removes from the old owners what was moved. The answer comes when that is done, or
+at the deadline (`deadline_ms`, 5 s) with `"resharding":true`; the work goes on, and the next `/clean` says how far it is. If no reshard is unfinished, nothing is left to
+remove, and the answer says what the last one moved. Nobody has to call it: a reshard whose node died is taken up by another. Who may inspect the keyspace but not
+configure it waits for the reshard, and does not start it again.
+""")
     guide.plain("/clean?keyspace=default")
     guide.say("## GET /health\n\nAnswers 200 while the process lives. It looks at nothing else.")
     guide.plain("/health")

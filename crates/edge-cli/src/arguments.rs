@@ -11,6 +11,7 @@ mod kv;
 mod namespace;
 mod object_store;
 mod s3;
+mod simple_kv;
 #[cfg(test)]
 mod tests;
 pub mod users;
@@ -26,6 +27,7 @@ pub use kv::{ExecArguments, KvCommand, KvCommon, LoadArguments};
 pub use namespace::NamespaceCommand;
 pub use object_store::{AttachArguments, RestoreArguments};
 pub use s3::{AccountCommand, BucketCommand, KeyCommand, S3Command};
+pub use simple_kv::SimpleKvArguments;
 pub use world::{Levels, TlsFiles, World};
 
 use clap::{Parser, Subcommand};
@@ -33,10 +35,17 @@ use clap::{Parser, Subcommand};
 /// Everything behind the word `hive`.
 #[derive(Parser, Debug)]
 #[command(name = "hive", version, about = "Hive, a globally distributed key-value store", propagate_version = true)]
+#[command(arg_required_else_help = true, args_conflicts_with_subcommands = true)]
 pub struct Arguments {
+    /// Say which engines this binary has, also after --version
+    #[arg(long)]
+    pub engines: bool,
+    /// Print the engines as JSON
+    #[arg(long, requires = "engines")]
+    pub json: bool,
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Option<Command>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -45,6 +54,8 @@ pub enum Command {
     Dev(DevArguments),
     /// Run one node
     Node(NodeArguments),
+    /// Run one node as "A Simple Distributed Key-Value Store in Go" does: also as hive -db-location DIR -http-address ADDRESS …
+    SimpleKv(SimpleKvArguments),
     /// The world's certificate authority
     #[command(subcommand)]
     Ca(CaCommand),
@@ -77,8 +88,10 @@ pub enum Command {
     /// Measure
     Bench(BenchArguments),
     /// Make a node's data directory from an object store (engine object), after all nodes were lost
+    #[command(hide = cfg!(not(feature = "engine-object")))]
     Restore(RestoreArguments),
     /// Read a world from an object store without writing to it, and answer KvGet and KvScan by HTTP
+    #[command(hide = cfg!(not(feature = "engine-object")))]
     Attach(AttachArguments),
     /// Print the completions of a shell
     Completions { shell: clap_complete::Shell },

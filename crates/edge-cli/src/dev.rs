@@ -267,7 +267,7 @@ fn publish(arguments: &DevArguments, plan: &Plan, nodes: &[Node]) -> Result<(), 
 }
 
 /// Writes a file beside its place and moves it there.
-fn write_whole(file: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> {
+pub(crate) fn write_whole(file: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
     let mut beside = file.as_os_str().to_owned();

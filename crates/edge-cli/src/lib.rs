@@ -11,12 +11,14 @@ mod authority;
 mod bench;
 mod ctl;
 mod dev;
+mod engines;
 mod failure;
 mod kv;
 mod load;
 mod node;
 mod output;
 mod restore;
+mod simple_kv;
 mod text;
 
 pub use arguments::Arguments;
@@ -29,7 +31,8 @@ use std::process::ExitCode;
 /// Parses the process's arguments and runs the command.
 pub fn main() -> ExitCode {
     quiet_broken_pipes();
-    let arguments = Arguments::parse();
+    let arguments =
+        Arguments::parse_from(engines::without_version(simple_kv::without_go(std::env::args_os().collect())));
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -42,11 +45,19 @@ pub fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<(), Failure> {
-    if matches!(arguments.command, Command::Node(_) | Command::Dev(_) | Command::Restore(_) | Command::Attach(_)) {
+    let Some(command) = arguments.command else {
+        print!("{}", engines::report(arguments.json));
+        return Ok(());
+    };
+    if matches!(
+        command,
+        Command::Node(_) | Command::SimpleKv(_) | Command::Dev(_) | Command::Restore(_) | Command::Attach(_)
+    ) {
         edge_node::private::new_files();
     }
-    match arguments.command {
+    match command {
         Command::Node(node) => node::run(&node),
+        Command::SimpleKv(node) => simple_kv::run(&node),
         Command::Dev(dev) => dev::run(dev),
         Command::Ca(command) => authority::run(command),
         Command::User(command) => on_runtime(access::user(command)),
@@ -63,7 +74,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Attach(attach) => attach.place.check().and_then(|()| attach::run(&attach)),
         Command::Completions { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Arguments::command(), "hive", &mut script);
+            clap_complete::generate(shell, &mut engines::shown(&Arguments::command()), "hive", &mut script);
             print!("{}", String::from_utf8_lossy(&script));
             Ok(())
         }

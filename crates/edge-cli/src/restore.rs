@@ -63,7 +63,7 @@ fn list(json: bool, found: &[(edge_node::data::Origin, edge_node::restore::Held)
 /// What a build without them says.
 #[cfg(not(feature = "engine-object"))]
 pub(crate) const NO_OBJECTS: &str =
-    "this build has no object stores; build it with cargo build --release -p edge-cli --features engine-object";
+    "this build has no object stores; build one that has with make build ENGINES=object";
 
 /// This build cannot.
 #[cfg(not(feature = "engine-object"))]

@@ -89,6 +89,12 @@ const char *hive_error(void);
 // What stores are opened with unless told otherwise: made if need be, strong writes.
 struct hive_options hive_options_default(void);
 
+// As `hive_options_default`, but writes that say HIVE_DEFAULT are weak: they return once they are in memory, every read
+// sees them, and they are on the disk within `flush_every_ms` (a second). A crash loses, of each core, the writes after its
+// last flush; never a part of a batch, and nothing written before `hive_flush`, `hive_store_close` or a write with
+// HIVE_STRONG to the same core returned.
+struct hive_options hive_options_weak(void);
+
 // Opens the store in a directory, or makes it. `path` is a C string; `options` may be null; `*store` is
 // set where HIVE_OK is answered.
 int hive_store_open(const char *path,

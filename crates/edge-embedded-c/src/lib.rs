@@ -184,6 +184,15 @@ pub extern "C" fn hive_options_default() -> hive_options {
     }
 }
 
+/// As `hive_options_default`, but writes that say HIVE_DEFAULT are weak: they return once they are in memory, every read
+/// sees them, and they are on the disk within `flush_every_ms` (a second). A crash loses, of each core, the writes after its
+/// last flush; never a part of a batch, and nothing written before `hive_flush`, `hive_store_close` or a write with
+/// HIVE_STRONG to the same core returned.
+#[no_mangle]
+pub extern "C" fn hive_options_weak() -> hive_options {
+    hive_options { durability: HIVE_WEAK, ..hive_options_default() }
+}
+
 /// # Safety
 /// As `hive_store_open`.
 unsafe fn options_of(options: *const hive_options) -> Result<Options, c_int> {
@@ -461,5 +470,20 @@ pub unsafe extern "C" fn hive_scan_free(scan: *mut hive_scan) {
     if !scan.is_null() {
         // SAFETY: from `hive_scan_begin`, and not used again, by the caller's promise.
         drop(unsafe { Box::from_raw(scan) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weak_options_open_a_weak_store() {
+        let (weak, strong) = (hive_options_weak(), hive_options_default());
+        // SAFETY: both live, and name no engine.
+        let (weak, strong) = unsafe { (options_of(&weak), options_of(&strong)) };
+        let (weak, strong) = (weak.unwrap(), strong.unwrap());
+        assert_eq!((weak.durability, strong.durability), (Durability::Weak, Durability::Strong));
+        assert_eq!(format!("{weak:?}"), format!("{:?}", Options::weak()));
     }
 }

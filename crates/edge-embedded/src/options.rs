@@ -57,6 +57,25 @@ pub struct Options {
     pub accept_damage: bool,
 }
 
+impl Options {
+    /// As `Options::default()`, but writes that do not say what they wait for are weak: they return once they are in
+    /// memory, in about a microsecond.
+    ///
+    /// Promised: every read that begins after a write returned sees it. The write is on the disk, synced, within
+    /// `flush_every` (a second) and the time that the disk takes to sync. After `flush` or `close` nothing written before can be lost. A
+    /// batch is there whole or not at all, whatever happens.
+    ///
+    /// Lost when the process or the machine dies: of each core, the writes after its last flush. So a write may be lost
+    /// and a later one to a key of another core kept; never an earlier one to the same key lost and a later one of the
+    /// same thread kept. When a disk fails, the writes that it had not synced are lost, and every call after that says so.
+    ///
+    /// One write that must not be lost says `Durability::Strong` (`Store::put_with`); it waits for the writes before it
+    /// to its core, too.
+    pub fn weak() -> Options {
+        Options { durability: Durability::Weak, ..Options::default() }
+    }
+}
+
 impl Default for Options {
     fn default() -> Options {
         Options {

@@ -362,6 +362,41 @@ fn a_snapshot_keeps_the_directory_locked() {
     assert!(Store::open(home.path(), options(2)).unwrap().get(b"k").unwrap().is_some());
 }
 
+/// What `Options::weak` promises: read at once, on the disk within a second or so without being asked, all of it after a
+/// strong write to the same core.
+#[test]
+fn weak_options_wait_for_memory_only() {
+    let (home, copies) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let weak = Options { engine_every: Duration::from_secs(3600), cores: Some(1), pin: false, ..Options::weak() };
+    assert_eq!(weak.flush_every, Duration::from_secs(1));
+    // As a crash at this moment would leave it.
+    let mut copied = 0;
+    let mut crashed = |weak: &Options| {
+        copied += 1;
+        let copy = copies.path().join(copied.to_string());
+        std::fs::create_dir(&copy).unwrap();
+        copy_tree(home.path(), &copy);
+        pairs(Store::open(&copy, weak.clone()).unwrap().scan(Range::all()).unwrap()).len()
+    };
+    let unhurried = Options { flush_every: Duration::from_secs(3600), ..weak.clone() };
+    let store = Store::open(home.path(), unhurried).unwrap();
+    assert_eq!(store.durability(), Durability::Weak);
+    store.put(b"a", b"1").unwrap();
+    store.write(Batch::new().put("b", "2").put("c", "3")).unwrap();
+    assert_eq!(pairs(store.scan(Range::all()).unwrap()).len(), 3);
+    assert_eq!(crashed(&weak), 0, "nothing has waited for the disk");
+    store.put_with(b"d", b"4", Durability::Strong).unwrap();
+    assert_eq!(crashed(&weak), 4);
+    store.close().unwrap();
+    let store = Store::open(home.path(), weak.clone()).unwrap();
+    store.put(b"e", b"5").unwrap();
+    let begun = std::time::Instant::now();
+    while crashed(&weak) < 5 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "nothing is flushed by itself");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// A flipped bit in the log is found, told, and on request lived with.
 #[test]
 fn rot_in_the_log_is_refused_or_accepted() {

@@ -36,14 +36,21 @@ pub const NAMES: &[&str] = &[
     engine_object::NAME,
 ];
 
-/// Names that other builds know.
-const OPTIONAL: [&str; 5] = ["redb", "fjall", "sqlite", "rocksdb", "object"];
+/// Names that a build may have or not, each by the cargo feature `engine-NAME`.
+pub const OPTIONAL: [&str; 5] = ["redb", "fjall", "sqlite", "rocksdb", "object"];
+
+/// Those that this build does not have.
+pub fn elsewhere() -> Vec<&'static str> {
+    OPTIONAL.into_iter().filter(|name| !NAMES.contains(name)).collect()
+}
 
 /// What to do about a name that is none here.
 pub fn remedy(name: &str) -> String {
     let here = NAMES.join(", ");
     match OPTIONAL.contains(&name) {
-        true => format!("use one of {here}, or a build with the cargo feature engine-{name}"),
+        true => {
+            format!("use one of {here}, or a build with the cargo feature engine-{name} (make build ENGINES={name})")
+        }
         false => format!("use one of {here}"),
     }
 }

@@ -1,6 +1,7 @@
 //! `hive bench`: measurements.
 
 use super::TlsFiles;
+use crate::engines::EngineName;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -46,7 +47,7 @@ pub struct BenchArguments {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=99))]
     pub nodes: u16,
     /// simple-kv: measure these engines, each in a world of one node (comma-separated)
-    #[arg(long = "engine", value_delimiter = ',')]
+    #[arg(long = "engine", value_delimiter = ',', value_parser = EngineName::Here)]
     pub engines: Vec<String>,
     /// listing: over buckets of about so many shards (comma-separated)
     #[arg(long, value_delimiter = ',', default_values_t = [1u64, 100], value_parser = clap::value_parser!(u64).range(1..=10_000))]

@@ -1,6 +1,7 @@
 //! `hive ctl cluster`, `hive ctl world` and `hive ctl region`: clusters and their members.
 
 use super::{Levels, World};
+use crate::engines::{help_of_nodes, EngineName};
 use clap::{Args, Subcommand};
 
 #[derive(Subcommand, Debug)]
@@ -134,7 +135,7 @@ pub enum MembersCommand {
 #[derive(Args, Debug)]
 pub struct EngineMove {
     pub name: String,
-    /// lmdb, redb, fjall, sqlite, rocksdb, object or memory
+    #[arg(value_parser = EngineName::OfNodes, hide_possible_values = true, help = help_of_nodes("Its new engine"))]
     pub engine: String,
     /// Return at once; `hive ctl cluster show` of each cluster shows the progress
     #[arg(long)]

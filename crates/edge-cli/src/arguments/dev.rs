@@ -1,5 +1,6 @@
 //! `hive dev` and `hive node`: what starts nodes.
 
+use crate::engines::EngineName;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -14,8 +15,8 @@ pub struct DevArguments {
     /// Node i's HTTP port is this plus 100 plus i, its S3 port plus 400, its peer port plus 600
     #[arg(long, default_value_t = 7000, value_parser = clap::value_parser!(u16).range(1..=64000))]
     pub base_port: u16,
-    /// The engine of rules that name none: lmdb, redb, fjall, sqlite, rocksdb or memory
-    #[arg(long, default_value = "lmdb")]
+    /// The engine of rules that name none
+    #[arg(long, default_value = "lmdb", value_parser = EngineName::Here)]
     pub engine: String,
     /// Core threads of each node
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]

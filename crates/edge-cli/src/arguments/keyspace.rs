@@ -1,6 +1,7 @@
 //! `hive ctl keyspace`: keyspaces.
 
 use super::{EngineMove, World};
+use crate::engines::{help_of_nodes, EngineName};
 use clap::Subcommand;
 
 #[derive(Subcommand, Debug)]
@@ -26,8 +27,7 @@ pub enum KeyspaceCommand {
         /// Lower bounds of partitions 1… (range only)
         #[arg(long = "split-key", value_delimiter = ',')]
         split_keys: Vec<String>,
-        /// lmdb, redb, fjall, sqlite, rocksdb or memory; by default the nodes' own
-        #[arg(long)]
+        #[arg(long, value_parser = EngineName::OfNodes, hide_possible_values = true, help = help_of_nodes("The engine of its replicas, by default each node's own"))]
         engine: Option<String>,
         #[command(flatten)]
         world: World,

@@ -1,6 +1,7 @@
 //! `hive ctl namespace`: logical etcds.
 
 use super::World;
+use crate::engines::{help_of_nodes, EngineName};
 use clap::Subcommand;
 
 #[derive(Subcommand, Debug)]
@@ -11,8 +12,7 @@ pub enum NamespaceCommand {
         /// Where its replicas go, for example "size=3 location=world failure_domain=az"
         #[arg(long, default_value = "size=3 location=world failure_domain=az")]
         rule: String,
-        /// The engine of its replicas; by default each node's own
-        #[arg(long)]
+        #[arg(long, value_parser = EngineName::OfNodes, hide_possible_values = true, help = help_of_nodes("The engine of its replicas, by default each node's own"))]
         engine: Option<String>,
         #[command(flatten)]
         world: World,

@@ -10,11 +10,11 @@ use crate::clients::OPERATORS_PATIENCE;
 use crate::lane::door::LaneDoor;
 use crate::metrics;
 use base_types::access::Caller as Asker;
-use base_types::action::{Action, ActionResult, Answer, Request};
+use base_types::action::{Action, ActionResult, Answer, Request, Response as BaseResponse};
 use base_types::s3::S3Action;
 use base_types::{ErrorCode, ErrorKind, Refusal};
 use bytes::Bytes;
-use door_http::HttpError;
+use door_http::{HttpError, PlainRoute};
 use hyper::body::Incoming;
 use hyper::header::{
     HeaderValue, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, TRANSFER_ENCODING, WWW_AUTHENTICATE,
@@ -27,6 +27,8 @@ use std::time::Duration;
 
 pub(super) const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
+/// How often `/clean` looks whether the removal is done.
+const CLEAN_PAUSE: Duration = Duration::from_millis(50);
 /// How long `/ready` waits for the core.
 const READY_DEADLINE: Duration = Duration::from_secs(1);
 
@@ -201,6 +203,33 @@ fn with_own_reasons(own: &HttpDoor, mut response: base_types::action::Response) 
     response
 }
 
+/// Of `/clean`: carries on with the reshard that this answer names as unfinished, and waits for it inside the deadline. Its last
+/// step of each move is that the old owner removes what was moved, so nothing is left to be removed after it.
+async fn clean(door: &Rc<LaneDoor>, described: Request, mut response: BaseResponse) -> BaseResponse {
+    let begun = tokio::time::Instant::now();
+    let left = || described.deadline.saturating_sub(begun.elapsed());
+    if let Some((keyspace, clusters)) = unfinished(&response) {
+        // The same number again changes no plan, and this node works on it. Who may not ask for that still waits for the others.
+        let action = Action::Reshard { keyspace, clusters };
+        let _ = door.clone().ask(Request { action, request_id: None, deadline: left(), ..described.clone() }).await;
+    }
+    while unfinished(&response).is_some() && left() > CLEAN_PAUSE {
+        tokio::time::sleep(CLEAN_PAUSE).await;
+        match door.clone().ask(Request { request_id: None, deadline: left(), ..described.clone() }).await {
+            Ok(answer) => response = Ok(answer),
+            // The removal goes on without this answer.
+            Err(_) => break,
+        }
+    }
+    response
+}
+
+/// The keyspace and the number of clusters of a reshard that is not done.
+fn unfinished(response: &BaseResponse) -> Option<(String, u16)> {
+    let ActionResult::Keyspace(info) = &response.as_ref().ok()?.result else { return None };
+    Some((info.name.clone(), info.reshard.as_ref()?.target_clusters))
+}
+
 async fn plain(door: Rc<LaneDoor>, head: &hyper::http::request::Parts, asks: Asker, body: Bytes) -> Answered {
     let query = head.uri.query().unwrap_or("");
     let mut plain = match door_http::parse_plain(head.method.as_str(), head.uri.path(), query, body) {
@@ -208,7 +237,11 @@ async fn plain(door: Rc<LaneDoor>, head: &hyper::http::request::Parts, asks: Ask
         Err(error) => return refused(&error),
     };
     plain.request.caller = asks;
-    let response = door.ask(plain.request).await;
+    let asked = plain.request.clone();
+    let mut response = door.clone().ask(plain.request).await;
+    if plain.route == PlainRoute::Clean {
+        response = clean(&door, asked, response).await;
+    }
     let (status, kind, body) = door_http::write_plain(plain.route, plain.strict, &response);
     let mut answer = respond(status, kind, body);
     // A value is bytes, whatever a browser would like to make of it.

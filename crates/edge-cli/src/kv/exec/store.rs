@@ -79,7 +79,7 @@ mod tests {
 
     fn exec(words: &[&str]) -> Result<(), Failure> {
         let line = ["hive", "kv", "exec"].iter().chain(words);
-        let Command::Kv(KvCommand::Exec(arguments)) = Arguments::parse_from(line).command else { panic!() };
+        let Command::Kv(KvCommand::Exec(arguments)) = Arguments::parse_from(line).command.unwrap() else { panic!() };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(super::super::run(&arguments))
     }
