@@ -337,7 +337,8 @@ impl<'s> View<'s> {
         check_name("key", key)?;
         let Some(row) = self.space.get(&meta_key(self.epoch(), key))? else { return Ok(None) };
         let meta = Meta::from_row(row)?;
-        Ok(if is_expired(&meta, self.moment.now) { None } else { Some(meta) })
+        let shown = !is_expired(&meta, self.moment.now) || planted(Mutant::RedisExpiredShown);
+        Ok(shown.then_some(meta))
     }
 
     /// As `find`; a key of another kind is an error.
