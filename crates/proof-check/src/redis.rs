@@ -327,11 +327,18 @@ fn check_clock(book: &Book, journal: &[u64]) -> Vec<Violation> {
     }
     // What the cluster's time was at most ahead, as a clock that runs 5 % too fast would have it.
     let fast = |us: u64| us * (100 + CLOCK_PERCENT) / 100_000;
-    let mut least: Option<(i128, usize)> = None;
-    for one in placed(book, journal) {
+    let all = placed(book, journal);
+    let mut ended: Vec<&Placed<'_>> = all.iter().filter(|one| one.call.returned.is_some()).collect();
+    ended.sort_by_key(|one| one.call.returned);
+    let (mut ended, mut least) = (ended.into_iter().peekable(), None::<(i128, usize)>);
+    for one in &all {
+        // It may step back where leaders change, so calls at the same time say nothing.
+        while let Some(before) = ended.next_if(|before| before.call.returned < Some(one.call.invoked)) {
+            let Some(time) = before.call.time_ms() else { continue };
+            let began = (i128::from(time) - i128::from(fast(before.call.invoked)), before.id);
+            least = Some(least.map_or(began, |least| least.min(began)));
+        }
         let (Some(time), Some(returned)) = (one.call.time_ms(), one.call.returned) else { continue };
-        let began = i128::from(time) - i128::from(fast(one.call.invoked));
-        least = Some(least.map_or((began, one.id), |least| least.min((began, one.id))));
         let ahead = i128::from(time) - i128::from(fast(returned));
         if let Some((least, id)) = least.filter(|(least, _)| ahead > least + i128::from(CLOCK_SLACK_MS)) {
             let ms = ahead - least;

@@ -1,4 +1,4 @@
-//! Clients of Redis databases (`redis@r…`): they send the calls that the Redis door sends. Each goes on as the door would: WATCH, a look,
+//! Clients of Redis databases (`redis@r…`): they send the calls that the Redis door sends. Each continues as the door would: WATCH, a look,
 //! EXEC; a pop that finds nothing, and waits for its key; a subscriber that follows a database's messages.
 //!
 //! ```text
@@ -42,8 +42,10 @@ const RETRY_US: (u64, u64) = (2_000, 60_000);
 const WAIT_DEADLINES_MS: &[u64] = &[400, 2_000, 12_000];
 /// A pop that finds nothing waits so often.
 const WAITS_MAX: u32 = 4;
+/// One of so many clients only looks.
+const ONE_LOOKS: u64 = 3;
 /// Calls of one cluster: the journal stays short enough for a snapshot of one pair at a time.
-const CALLS_MAX: usize = 3_000;
+const CALLS_MAX: usize = 4_000;
 /// The door's clock when a world begins.
 const UNIX_MS: u64 = 1_700_000_000_000;
 
@@ -66,6 +68,8 @@ struct Client {
     place: usize,
     /// A subscriber: its node, and where it is in the book.
     subscriber: Option<(usize, usize)>,
+    /// It only looks, and often: between two looks there may be no entry.
+    looks: bool,
     random: Random,
     open: Option<Open>,
     aim: Aim,
@@ -201,12 +205,22 @@ impl Databases {
         };
         for place in 0..own.names.len() {
             let random = |name: String| Random::stream(plan.seed, &format!("database {place} {name}"));
-            let client =
-                |subscriber, random| Client { place, subscriber, random, open: None, aim: Aim::Free, wake_at: 0 };
-            own.clients.extend((0..plan.load.redis).map(|number| client(None, random(format!("client {number}")))));
+            let client = |subscriber, looks, random| Client {
+                place,
+                subscriber,
+                looks,
+                random,
+                open: None,
+                aim: Aim::Free,
+                wake_at: 0,
+            };
+            own.clients.extend((0..plan.load.redis).map(|number| {
+                let looks = number % ONE_LOOKS == ONE_LOOKS - 1;
+                client(None, looks, random(format!("client {number}")))
+            }));
             for node in 0..plan.shape.nodes as usize {
                 own.books[place].readers.push(Reader::default());
-                own.clients.push(client(Some((node, node)), random(format!("subscriber {node}"))));
+                own.clients.push(client(Some((node, node)), false, random(format!("subscriber {node}"))));
             }
         }
         own
@@ -266,13 +280,18 @@ impl Databases {
             let ask = RedisAsk::Messages { after };
             return self.open(world, client, Asked { ask, strong: false, deadline_ms, watched: None });
         }
-        if book.calls.len() >= CALLS_MAX {
+        // Who only looks leaves room for the others.
+        if book.calls.len() >= if this.looks { CALLS_MAX / 2 } else { CALLS_MAX } {
             return;
         }
         let id = book.calls.len();
         let asked = |ask, strong| Asked { ask, strong, deadline_ms: self.deadline_ms, watched: None };
         this.aim = Aim::Free;
-        let asked = match draw(&mut this.random, id, self.keys, unix_ms(world.now)) {
+        let drawn = match this.looks {
+            true => draw::draw_look(&mut this.random, self.keys),
+            false => draw(&mut this.random, id, self.keys, unix_ms(world.now)),
+        };
+        let asked = match drawn {
             Drawn::Write(commands) => asked(RedisAsk::Commands { commands: writing(id, commands) }, true),
             Drawn::Read(commands, strong) => asked(RedisAsk::Commands { commands: reading(commands) }, strong),
             Drawn::Transaction(commands) => {
@@ -395,6 +414,7 @@ impl Databases {
         match next {
             Some(asked) => self.open(world, client, asked),
             None if self.clients[client].subscriber.is_some() => self.rest(world, client, (0, 1_000)),
+            None if self.clients[client].looks => self.rest(world, client, (0, self.think_ms * 200)),
             None => self.rest(world, client, (0, 2 * self.think_ms * 1_000)),
         }
     }

@@ -116,7 +116,7 @@ fn right_story_passes_and_each_wrong_one_is_noticed() {
     );
     assert!(broken(|book| drop(book.readers[0].seen.remove(0))), "a message is lost");
     assert!(broken(|book| book.readers[0].seen = [&book.readers[0].seen[..]; 2].concat()), "it comes twice");
-    assert!(broken(|book| book.readers[1].seen[0].message = "other".into()), "readers are told different messages");
+    assert!(broken(|book| book.readers[1].seen[0].message = "other".into()), "readers are given different messages");
     assert!(broken(|book| book.readers[1].lost = true), "messages are lost within the ring");
 }
 

@@ -68,6 +68,12 @@ pub(super) fn draw(random: &mut Random, id: usize, keys: u64, unix_ms: u64) -> D
     }
 }
 
+/// A look at keys that expire.
+pub(super) fn draw_look(random: &mut Random, keys: u64) -> Drawn {
+    let kinds = ["s", "c"].map(|kind| (kind, random.below(keys)));
+    Drawn::Read(kinds.map(|(kind, number)| command(0, &["GET", &format!("{kind}{number}")])).to_vec(), true)
+}
+
 /// What a transaction writes: PAIR, and what it watches.
 pub(super) fn draw_commit(random: &mut Random, id: usize, watched: &[KeyVersion]) -> Vec<RedisCommand> {
     let value = format!("{id}.pair");
