@@ -227,6 +227,14 @@ mutants! {
     PlainGetAnywhere = "a plain get of a versioned keyspace is answered by any member",
     PlainPutKeepsLease = "a plain put in a versioned keyspace leaves the key attached to its lease",
     PlainSwapUnchecked = "a plain comparison in a versioned keyspace looks only whether the key is there",
+    RedisExpiryByOwnClock = "a member gives keys of Redis databases their end by its own clock, not by the entry's time",
+    RedisExpiredShown = "a read of a Redis database shows a key that has expired until it is swept",
+    RedisEndUnstamped = "a leader shows that a key has expired before an entry has the time at which it did",
+    RedisWatchIgnored = "a transaction of Redis commands is carried out although a key that it watches has changed",
+    RedisPoppedStays = "the last element of a list is given to who pops it, and stays in the list",
+    RedisRetryAppliedAgain = "a call of Redis commands that is tried again with its request id is carried out again",
+    RedisBlockedForgotten = "a read that waits for a key of a Redis database learns of its change when the wait is over, not at once",
+    RedisMessageSkipped = "a read that waits for messages continues after the first that comes",
     LateStepAsRefused = "work of several steps is answered as not applied, although a step before the refused one was done",
 }
 

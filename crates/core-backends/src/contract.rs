@@ -144,6 +144,12 @@ pub(crate) trait Backend: Sync {
         Ok(None)
     }
 
+    /// Whether something that a query may show ends after the first of these times and not after the second, without an entry that ends it.
+    /// A leader's clock runs on between entries; the next leader's begins where the last entry had it.
+    fn ends_between(&self, _space: &dyn SpaceRead, _query: &Bytes, _times: (u64, u64)) -> Result<bool, EngineError> {
+        Ok(false)
+    }
+
     /// Whether what it counts and lists beside its rows is what they are.
     fn check_invariants(&self, _space: &dyn SpaceRead) -> Checked {
         Ok(Ok(()))

@@ -34,6 +34,6 @@ pub use contract::{ApplyContext, Keep, SpaceRead, SpaceWrite, Takeover, Upkeep};
 pub use reply::{decode_reply, encode_reply, is_redirect, is_refusal};
 pub use shard::fuzz_keys as fuzz_key_codec;
 pub use table::{
-    about_of, apply, apply_once, check_invariants, has_waiting_queries, memory_asked, memory_brought, next_query,
-    parse, query, takeover, tell_memory, upkeep, validate, waits, Parsed,
+    about_of, apply, apply_once, check_invariants, ends_between, has_waiting_queries, memory_asked, memory_brought,
+    next_query, parse, query, takeover, tell_memory, upkeep, validate, waits, Parsed,
 };

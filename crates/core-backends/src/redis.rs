@@ -15,6 +15,7 @@ mod calls;
 mod channels;
 mod dump;
 mod elements;
+mod ends;
 mod expiry;
 mod geo;
 mod hashes;
@@ -137,6 +138,10 @@ impl Backend for Redis {
 
     fn upkeep(&self, space: &dyn SpaceRead) -> Result<Option<Upkeep>, EngineError> {
         calls::upkeep(space)
+    }
+
+    fn ends_between(&self, space: &dyn SpaceRead, query: &Bytes, times: (u64, u64)) -> Result<bool, EngineError> {
+        ends::ends_between(space, query, times)
     }
 
     fn check_invariants(&self, space: &dyn SpaceRead) -> Checked {

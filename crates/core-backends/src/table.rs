@@ -138,6 +138,19 @@ pub fn upkeep(kind: BackendKind, space: &dyn SpaceRead) -> Result<Option<Upkeep>
     backend(kind).upkeep(space)
 }
 
+/// Whether something that a query may show ends after the first of these times and not after the second, without an entry.
+///
+/// # Errors
+/// The engine's damage.
+pub fn ends_between(
+    kind: BackendKind,
+    space: &dyn SpaceRead,
+    query: &Bytes,
+    times: (u64, u64),
+) -> Result<bool, EngineError> {
+    backend(kind).ends_between(space, query, times)
+}
+
 /// What a new leader is to propose before anything else of its own, part by part.
 ///
 /// # Errors

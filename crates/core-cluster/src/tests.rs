@@ -8,6 +8,7 @@ mod clocks;
 mod commit_time;
 mod contradiction;
 mod crashes;
+mod ends;
 mod engines;
 mod formats;
 mod golden;

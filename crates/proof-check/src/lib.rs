@@ -10,6 +10,7 @@
 //!          └─▶ shards       one owner for a key of a bucket at every moment, and in every epoch
 //!   what an administrator gave and took back ──▶ access   nothing done that nobody might do, nothing denied that was allowed
 //!   calls and watches of keys with versions ──▶ versions   one history, seen whole by each watcher; leases end in time
+//!   calls, transactions and messages of Redis databases ──▶ redis   replayed in the order that the database itself wrote down
 //!   records under the standard schedule of faults ──▶ availability   shares of failed operations, gaps
 //!
 //! Always: pure functions of their input; a checker that gives up says so and never counts as passed.
@@ -27,6 +28,7 @@ pub mod invariants;
 mod keys;
 pub mod ledger;
 pub mod listing;
+pub mod redis;
 pub mod shards;
 pub mod values;
 pub mod versions;

@@ -77,6 +77,8 @@ fn plan(seed: u64) -> Plan {
         access: false,
         histories: 0,
         both_doors: false,
+        databases: 0,
+        database_keyspaces: false,
     };
     let tuning =
         SimTuning { segment_bytes: 8 << 20, segments_soft_max: 64, turn_events_max: 256, ..SimTuning::default() };

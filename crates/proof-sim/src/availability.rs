@@ -187,6 +187,8 @@ fn plan(seed: u64, event_us: u64) -> Plan {
         access: false,
         histories: 0,
         both_doors: false,
+        databases: 0,
+        database_keyspaces: false,
     };
     let tuning = SimTuning {
         segment_bytes: 8 << 20,

@@ -449,7 +449,7 @@ fn old_image(world: &mut World, hazard: &Hazard, node: usize) -> bool {
 
 fn operate(world: &mut World, hazard: &Hazard, targets: &Targets) -> bool {
     let node = NodeId(hazard.node);
-    let clusters: Vec<_> = targets.clusters.iter().chain(&targets.histories).collect();
+    let clusters: Vec<_> = targets.clusters.iter().chain(&targets.histories).chain(&targets.databases).collect();
     let name = match clusters.is_empty() {
         true => None,
         false => Some((*world.random.fault.pick(&clusters)).clone()),

@@ -75,7 +75,7 @@ impl Opener for LaneOpener {
             effects.list.push(Effect::Address { node, address: String::new() });
         }
         let fresh = *self.first_disks.borrow_mut().entry(config.node).or_insert(config.disk) == config.disk;
-        for number in 0..self.shape.clusters + self.shape.histories {
+        for number in 0..self.shape.clusters + self.shape.histories + self.shape.databases {
             let cluster = ClusterId(FIRST_CLUSTER + number);
             let members = self.members(number);
             let here = members.iter().any(|member| member.node == config.node)
@@ -111,11 +111,12 @@ fn spec(shape: &Shape, number: u64, node: NodeId, initial_members: Vec<Member>) 
     }
 }
 
-/// Those that keep versions come last.
+/// Those that keep versions come after the plain ones, those with Redis databases last.
 fn name_of(shape: &Shape, number: u64) -> ClusterName {
     let text = match number.checked_sub(shape.clusters) {
         None => format!("metadata/redis@t{number}"),
-        Some(_) => format!("versioned@v{number}"),
+        Some(after) if after < shape.histories => format!("versioned@v{number}"),
+        Some(_) => format!("redis@r{number}"),
     };
     text.parse().unwrap_or_else(|_| unreachable!("a name of ours is valid"))
 }

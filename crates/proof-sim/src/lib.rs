@@ -32,6 +32,7 @@ pub mod panics;
 pub mod plan;
 pub mod random;
 pub mod real;
+pub mod redis;
 pub mod replay;
 pub mod run;
 pub mod s3_groups;

@@ -65,6 +65,8 @@ pub struct Targets {
     pub limited: Option<usize>,
     /// Clusters that keep versions.
     pub histories: Vec<ClusterName>,
+    /// Clusters with Redis databases.
+    pub databases: Vec<ClusterName>,
 }
 
 impl Targets {

@@ -244,6 +244,8 @@ fn command_speed(words: &[String]) -> Ran {
         access: false,
         histories: 0,
         both_doors: false,
+        databases: 0,
+        database_keyspaces: false,
     };
     let load = Load { run_ms: 60_000, mixed: 16, ledger: 0, counters: 0, ..Load::default() };
     let plan = Plan {

@@ -140,6 +140,14 @@ const STRANGERS: &[(Mutant, bool)] = &[
 /// Scenarios that are tried before the swarm's seeds: the shrunk stories of bugs that the swarm meets once in a thousand
 /// seeds.
 const STORIES: &[(Mutant, &str)] = &[
+    (Mutant::RedisExpiryByOwnClock, include_str!("../scenarios/redis-keys-expire-through-leader-changes.toml")),
+    (Mutant::RedisExpiredShown, include_str!("../scenarios/redis-keys-expire-through-leader-changes.toml")),
+    (Mutant::RedisEndUnstamped, include_str!("../scenarios/redis-keys-expire-through-leader-changes.toml")),
+    (Mutant::RedisPoppedStays, include_str!("../scenarios/redis-pops-wait-through-leader-changes.toml")),
+    (Mutant::RedisRetryAppliedAgain, include_str!("../scenarios/redis-pops-wait-through-leader-changes.toml")),
+    (Mutant::RedisBlockedForgotten, include_str!("../scenarios/redis-pops-wait-through-leader-changes.toml")),
+    (Mutant::RedisWatchIgnored, include_str!("../scenarios/redis-transactions-through-leader-changes.toml")),
+    (Mutant::RedisMessageSkipped, include_str!("../scenarios/redis-messages-while-leaders-die-and-members-move.toml")),
     (Mutant::LeaseReadIgnoresToldCommits, include_str!("../scenarios/lease-reads-see-what-watchers-saw.toml")),
     (Mutant::LeaderNeverExpires, include_str!("../scenarios/leases-end-through-leader-changes.toml")),
     (Mutant::PlainGetAnywhere, include_str!("../scenarios/both-doors-while-leaders-change.toml")),

@@ -114,6 +114,12 @@ pub struct Shape {
     /// They are keyspaces, and clients come to the same keys by both doors (only with the whole core).
     #[serde(default)]
     pub both_doors: bool,
+    /// Clusters with Redis databases (`redis@r…`).
+    #[serde(default)]
+    pub databases: u64,
+    /// They are keyspaces (only with the whole core).
+    #[serde(default)]
+    pub database_keyspaces: bool,
 }
 
 impl Shape {
@@ -236,6 +242,8 @@ pub struct Load {
     /// Clients of each cluster that keeps versions: who commit, and who watch.
     pub committers: u64,
     pub watchers: u64,
+    /// Clients of each cluster with Redis databases; each node has a subscriber, too.
+    pub redis: u64,
     /// These think so many times longer than others.
     pub writers_rest: u64,
     pub think_ms: u64,
@@ -278,6 +286,7 @@ impl Default for Load {
             users: 0,
             committers: 0,
             watchers: 0,
+            redis: 0,
             writers_rest: 1,
             think_ms: 50,
             deadline_ms: 3_000,
@@ -462,8 +471,11 @@ impl Plan {
         within("shape.quota_keys", shape.quota_keys, 0, s3_quota::KEYS_MAX)?;
         within("shape.tails", shape.tails, 0, shape.nodes)?;
         within("shape.histories", shape.histories, 0, 8)?;
-        if shape.both_doors && self.layer == Layer::Lane {
-            return Err("a lane alone has no keyspaces; set layer = \"core\", or leave both_doors out".to_string());
+        within("shape.databases", shape.databases, 0, 8)?;
+        if (shape.both_doors || shape.database_keyspaces) && self.layer == Layer::Lane {
+            let text =
+                "a lane alone has no keyspaces; set layer = \"core\", or leave both_doors and database_keyspaces out";
+            return Err(text.to_string());
         }
         within("shape.shared_chassis", shape.shared_chassis, 0, shape.nodes)?;
         self.tuning.check()?;
@@ -539,7 +551,7 @@ impl SimTuning {
 
 impl Load {
     /// The clients of each kind.
-    fn of_kinds(&self) -> [(&'static str, u64); 14] {
+    fn of_kinds(&self) -> [(&'static str, u64); 15] {
         [
             ("load.mixed", self.mixed),
             ("load.ledger", self.ledger),
@@ -555,6 +567,7 @@ impl Load {
             ("load.users", self.users),
             ("load.committers", self.committers),
             ("load.watchers", self.watchers),
+            ("load.redis", self.redis),
         ]
     }
 

@@ -8,6 +8,7 @@
 mod buckets;
 mod histories;
 mod outage;
+mod redis;
 mod upgrade;
 mod users;
 
@@ -18,6 +19,7 @@ use crate::load::{observe, Load, Targets};
 use crate::machine::Opener;
 use crate::marks::{Marks, Walked};
 use crate::plan::{FaultKind, Layer, Plan};
+use crate::redis::Databases;
 use crate::trace::line::{Kind, Line};
 use crate::trace::recorder::{Judged, SharedRecorder};
 use crate::world::levels;
@@ -97,6 +99,7 @@ struct Run {
     world: World,
     load: Load,
     histories: Histories,
+    databases: Databases,
     control: BTreeMap<Ticket, Option<Answered>>,
     request_ids: u64,
     hazards_from: Option<u64>,
@@ -128,18 +131,19 @@ pub fn run_recorded(plan: &Plan, opener: Box<dyn Opener>, recorder: Option<Share
 
 fn run_inner(plan: Plan, opener: Box<dyn Opener>, recorder: Option<SharedRecorder>) -> Report {
     let targets = targets(&plan);
-    let histories = Histories::new(&plan, &targets);
+    let (histories, databases) = (Histories::new(&plan, &targets), Databases::new(&plan, &targets));
     let load = Load::new(plan.seed, plan.load.clone(), targets, plan.tuning.request_id_window_ms);
     let mut run = Run {
         world: World::recorded(plan, opener, recorder),
         load,
         histories,
+        databases,
         control: BTreeMap::new(),
         request_ids: 0,
         hazards_from: None,
     };
     type Phase = (&'static str, fn(&mut Run));
-    let phases: [Phase; 12] = [
+    let phases: [Phase; 13] = [
         ("set-up", Run::set_up),
         ("load", Run::load_phase),
         ("outage", Run::outage),
@@ -148,6 +152,7 @@ fn run_inner(plan: Plan, opener: Box<dyn Opener>, recorder: Option<SharedRecorde
         ("quiet", Run::quiet_is_whole),
         ("serve", Run::all_serve),
         ("histories", histories::histories_end),
+        ("databases", redis::databases_end),
         ("raise", Run::level_rises),
         ("equal", Run::replicas_equal),
         ("audit", Run::audit),
@@ -171,6 +176,8 @@ fn not_moved<'a>(mut views: impl Iterator<Item = &'a ReplicaView>) -> Option<Str
 }
 
 fn targets(plan: &Plan) -> Targets {
+    // Numbered one after the other, plain ones first: a lane finds a cluster by its number.
+    let versioned = plan.shape.clusters + plan.shape.histories;
     Targets {
         clusters: (0..plan.shape.clusters)
             .filter_map(|number| format!("metadata/redis@t{number}").parse().ok())
@@ -178,9 +185,11 @@ fn targets(plan: &Plan) -> Targets {
         keyspaces: (0..plan.shape.keyspaces).map(|number| format!("ks{number}")).collect(),
         buckets: (0..plan.shape.buckets).map(|number| format!("bucket{number}")).collect(),
         limited: plan.shape.limited().map(|(bucket, _)| bucket),
-        // Numbered after the plain ones: a lane finds a cluster by its number.
-        histories: (plan.shape.clusters..plan.shape.clusters + plan.shape.histories)
+        histories: (plan.shape.clusters..versioned)
             .filter_map(|number| crate::histories::name_of(number, plan.shape.both_doors).parse().ok())
+            .collect(),
+        databases: (versioned..versioned + plan.shape.databases)
+            .filter_map(|number| crate::redis::name_of(number, plan.shape.database_keyspaces).parse().ok())
             .collect(),
     }
 }
@@ -207,6 +216,7 @@ impl Run {
                     levels::on_finalized(&mut self.world, level, &answered);
                 } else if self.load.on_administered(&mut self.world, ticket, &answered)
                     || self.histories.on_answer(&mut self.world, ticket, &answered)
+                    || self.databases.on_answer(&mut self.world, ticket, &answered)
                 {
                 } else if let Some(slot) = self.control.get_mut(&ticket) {
                     *slot = Some(answered);
@@ -227,6 +237,7 @@ impl Run {
             }
             Due::Administrator => self.load.administer(&mut self.world),
             Due::History(client) => self.histories.on_wake(&mut self.world, client),
+            Due::Database(client) => self.databases.on_wake(&mut self.world, client),
             Due::HazardEnd(number) if self.hazards_from.is_some() => faults::end(&mut self.world, number),
             _ => {}
         }
@@ -343,6 +354,7 @@ impl Run {
             }
         }
         histories::make_histories(self);
+        redis::make_databases(self);
         self.make_buckets();
         if self.world.violations.is_empty() {
             self.make_users();
@@ -377,6 +389,7 @@ impl Run {
         }
         self.load.begin(&mut self.world);
         self.histories.begin(&mut self.world);
+        self.databases.begin(&mut self.world);
         let until = from + self.world.plan.load.run_ms * 1_000;
         self.world.load_ends_at = until;
         let images = self.world.plan.hazards.iter().any(|hazard| hazard.kind == FaultKind::OldImage);
@@ -391,10 +404,11 @@ impl Run {
     fn drain(&mut self) {
         self.load.drain();
         self.histories.drain();
+        self.databases.drain();
         self.hazards_from = None;
         faults::heal(&mut self.world);
         let until = self.world.now + DRAIN_US;
-        let idle = |run: &Run| run.load.idle() && run.histories.is_idle();
+        let idle = |run: &Run| run.load.idle() && run.histories.is_idle() && run.databases.is_idle();
         self.pump(until, idle);
         if self.world.violations.is_empty() && !idle(self) {
             self.violate("liveness", format!("operations are still open {} s after healing", DRAIN_US / 1_000_000));
@@ -868,6 +882,7 @@ impl Run {
         violations.extend(late);
         violations.extend(self.shards_unseen());
         violations.extend(self.histories.books.iter().flat_map(proof_check::versions::check));
+        violations.extend(self.databases.books.iter().flat_map(proof_check::redis::check));
         violations.extend(s3_load::check_instants(&self.load.history, &self.load.instants));
         violations.extend(s3_groups::check_groups(&self.load.history, &self.load.grouped));
         if let Some((bucket, keys_max)) = self.world.plan.shape.limited() {

@@ -69,6 +69,7 @@ pub fn draw(seed: u64, layer: Layer) -> Plan {
     }
     draw_access(seed, layer, lean, &mut plan);
     draw_histories(seed, lean, &mut plan);
+    draw_databases(seed, lean, &mut plan);
     // A region of one node or two has one member, and nobody else has what its disk lies about or loses (seed 136).
     if plan.shape.nodes / plan.shape.regions < 3 && plan.hazards.iter().any(|hazard| damages(hazard.kind)) {
         plan.shape.regional = false;
@@ -103,6 +104,28 @@ fn draw_access(seed: u64, layer: Layer, lean: Emphasis, plan: &mut Plan) {
 /// were.
 fn draw_histories(seed: u64, lean: Emphasis, plan: &mut Plan) {
     let mut random = Random::stream(seed, "histories");
+    if may_lose(lean, plan) || !random.per_mille(OF_ALL_TO_HISTORIES) {
+        return;
+    }
+    plan.shape.histories = 1;
+    (plan.load.committers, plan.load.watchers) = (random.between(2, 4), random.between(1, 3));
+    plan.shape.both_doors =
+        plan.layer == Layer::Core && Random::stream(seed, "both doors").per_mille(OF_HISTORIES_TO_BOTH_DOORS);
+}
+
+/// In some worlds a cluster has Redis databases. Where, as above. Its own stream: the others stay as they were.
+fn draw_databases(seed: u64, lean: Emphasis, plan: &mut Plan) {
+    let mut random = Random::stream(seed, "databases");
+    if may_lose(lean, plan) || !random.per_mille(OF_ALL_TO_DATABASES) {
+        return;
+    }
+    plan.shape.databases = 1;
+    plan.load.redis = random.between(2, 5);
+    plan.shape.database_keyspaces = plan.layer == Layer::Core && random.per_mille(OF_DATABASES_TO_KEYSPACES);
+}
+
+/// Whether a cluster of the world may lose what it acknowledged, or more than its clients' history is needed to judge it.
+fn may_lose(lean: Emphasis, plan: &Plan) -> bool {
     let spoils = |hazard: &Hazard| {
         let members =
             matches!(hazard.kind, FaultKind::RemoveMember | FaultKind::Decommission | FaultKind::MajorityLost);
@@ -111,13 +134,7 @@ fn draw_histories(seed: u64, lean: Emphasis, plan: &mut Plan) {
     let small = plan.shape.cluster_size < 3 || plan.shape.world_members < 3;
     // Shards that are idle while leases end forget all their request ids at once, which is more than a small overlay may hold (seed 12).
     let other = plan.shape.buckets > 0 || matches!(lean, Emphasis::Recovery | Emphasis::Rot);
-    if small || other || plan.hazards.iter().any(spoils) || !random.per_mille(OF_ALL_TO_HISTORIES) {
-        return;
-    }
-    plan.shape.histories = 1;
-    (plan.load.committers, plan.load.watchers) = (random.between(2, 4), random.between(1, 3));
-    plan.shape.both_doors =
-        plan.layer == Layer::Core && Random::stream(seed, "both doors").per_mille(OF_HISTORIES_TO_BOTH_DOORS);
+    small || other || plan.hazards.iter().any(spoils)
 }
 
 /// Some of the disks that are lost keep their id and all but the log. Its own stream: the others stay as they were.
@@ -314,6 +331,8 @@ fn draw_shape(random: &mut Random) -> Shape {
         access: false,
         histories: 0,
         both_doors: false,
+        databases: 0,
+        database_keyspaces: false,
     }
 }
 
@@ -343,6 +362,7 @@ fn draw_load(random: &mut Random) -> Load {
         users: 0,
         committers: 0,
         watchers: 0,
+        redis: 0,
         writers_rest: 1,
         http: 0,
         late_ms: 0,
@@ -496,6 +516,8 @@ pub fn draws(kind: FaultKind, layer: Layer) -> bool {
         access: false,
         histories: 0,
         both_doors: false,
+        databases: 0,
+        database_keyspaces: false,
     };
     let moves = matches!(kind, FaultKind::MoveMember | FaultKind::Decommission) && layer == Layer::Core;
     let more = MORE.contains(&kind) && (layer == Layer::Core || !needs_router(kind));
@@ -533,6 +555,10 @@ const OF_ENGINES: u64 = 150;
 const OF_ALL_TO_HISTORIES: u64 = 120;
 /// Of a thousand of these with the whole core, so many have it as a keyspace, to which clients come by both doors.
 const OF_HISTORIES_TO_BOTH_DOORS: u64 = 600;
+/// Of a thousand seeds in which none may lose what it acknowledged, so many have a cluster with Redis databases.
+const OF_ALL_TO_DATABASES: u64 = 120;
+/// Of a thousand of these with the whole core, so many have it as a keyspace.
+const OF_DATABASES_TO_KEYSPACES: u64 = 600;
 /// Of a thousand seeds of the whole core that lean to nothing and have a keyspace, in so many nodes want to know who asks.
 const OF_PLAIN_TO_ACCESS: u64 = 80;
 /// Of a thousand disks that are lost, of so many only the log is.

@@ -229,7 +229,8 @@ mod tests {
     /// A toy writes nothing out, so it is no tail, and is asked for no level that needs one.
     fn drawn(seed: u64) -> crate::plan::Plan {
         let mut plan = swarm::draw(seed, crate::plan::Layer::Core);
-        (plan.shape.tails, plan.load.kept, plan.shape.histories) = (0, 0, 0);
+        (plan.shape.tails, plan.load.kept) = (0, 0);
+        (plan.shape.histories, plan.shape.databases) = (0, 0);
         plan
     }
 

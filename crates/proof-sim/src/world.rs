@@ -153,6 +153,8 @@ pub enum Due {
     Administrator,
     /// For the driver: a client of a cluster that keeps versions.
     History(usize),
+    /// For the driver: a client of Redis databases.
+    Database(usize),
 }
 
 /// What a request came to.

@@ -21,6 +21,7 @@ use crate::contract::{ApplyContext, SpaceRead, SpaceWrite, Upkeep};
 use crate::reply::decode_reply;
 use base_engine::EngineError;
 use base_types::codec::Encode;
+use base_types::mutant::{planted, Mutant};
 use base_types::redis::{KeyVersion, RedisAnswer, RedisAsk, RedisCall, RedisCommand};
 use base_types::{ErrorCode, Refusal, VALUE_BYTES_MAX};
 use bytes::Bytes;
@@ -124,7 +125,7 @@ fn versions(view: &mut View<'_>, keys: &[KeyVersion]) -> Result<Vec<u64>, Engine
 fn changed(view: &View<'_>, watched: &[KeyVersion]) -> Result<bool, EngineError> {
     let mut view = view.again();
     for key in watched {
-        if version(&mut view, key)? != key.version {
+        if version(&mut view, key)? != key.version && !planted(Mutant::RedisWatchIgnored) {
             return Ok(true);
         }
     }
@@ -334,9 +335,12 @@ pub(super) fn waits(query: &Bytes) -> bool {
 pub(super) fn next_query(query: &Bytes, reply: &Bytes) -> Option<Bytes> {
     let call = RedisCall::from_bytes(query.clone()).ok()?;
     let answer = decode_reply::<RedisAnswer>(reply.clone()).ok()?;
+    if let (true, RedisAnswer::Messages { reached: after, .. }) = (planted(Mutant::RedisMessageSkipped), &answer) {
+        return Some(RedisCall { ask: RedisAsk::Messages { after: *after }, ..call }.to_bytes());
+    }
     let nothing_yet = match (&call.ask, &answer) {
         (RedisAsk::AwaitKeys { keys }, RedisAnswer::Versions { versions }) => {
-            keys.iter().map(|key| key.version).eq(versions.iter().copied())
+            keys.iter().map(|key| key.version).eq(versions.iter().copied()) || planted(Mutant::RedisBlockedForgotten)
         }
         // Who asks where the end is does not wait.
         (RedisAsk::Messages { after }, RedisAnswer::Messages { messages, lost, .. }) => {

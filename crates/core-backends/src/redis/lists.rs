@@ -8,6 +8,7 @@ use super::store::{Kind, Meta, Store, View};
 use super::table::{read, write, Entry};
 use super::{fail, integer, Done, Fail, Gather, Reply, REPLY_BYTES_MAX, REPLY_ELEMENTS_MAX, SYNTAX};
 use base_engine::{Direction, EngineError, KeyRange};
+use base_types::mutant::{planted, Mutant};
 use bytes::Bytes;
 use std::ops::ControlFlow;
 
@@ -168,6 +169,9 @@ fn take(store: &mut Store<'_>, meta: &mut Meta, end: End) -> Result<Bytes, Engin
             meta.sequence, meta.count
         )));
     };
+    if meta.count == 1 && planted(Mutant::RedisPoppedStays) {
+        return Ok(value);
+    }
     store.space.delete(row);
     meta.count -= 1;
     if end == End::Left {

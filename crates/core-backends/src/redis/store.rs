@@ -340,7 +340,8 @@ impl<'s> View<'s> {
         check_name("key", key)?;
         let Some(row) = self.space.get(&meta_key(self.epoch(), key))? else { return Ok(None) };
         let meta = Meta::from_row(row)?;
-        Ok(if is_expired(&meta, self.moment.now) { None } else { Some(meta) })
+        let shown = !is_expired(&meta, self.moment.now) || planted(Mutant::RedisExpiredShown);
+        Ok(shown.then_some(meta))
     }
 
     /// As `find`; a key of another kind is an error.
@@ -713,6 +714,18 @@ pub(super) fn next_sweep(space: &dyn SpaceRead) -> Result<Option<u64>, EngineErr
         }
     }
     Ok(soonest)
+}
+
+/// Whether any key's end is after the first of these times, and not after the second.
+pub(super) fn any_ends(space: &dyn SpaceRead, (after_ms, until_ms): (u64, u64)) -> Result<bool, EngineError> {
+    for database in State::read(space)?.databases.iter().filter(|database| database.expiring > 0) {
+        let start = expiry_key(database.epoch, after_ms.saturating_add(1), &[]);
+        let end = expiry_key(database.epoch, until_ms.saturating_add(1), &[]);
+        if !page(space, &start, Some(&end), Direction::Forward, 1)?.0.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// From where to where the rows of an epoch lie.

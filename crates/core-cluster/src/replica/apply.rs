@@ -203,7 +203,8 @@ impl Replica {
             self.applying = position;
             let id = command.request_id;
             let seen = self.request_ids.get(id).or_else(|| row.get(id).cloned());
-            if let Some(applied) = seen.filter(|_| !planted(Mutant::DoubleApply)) {
+            let again = planted(Mutant::RedisRetryAppliedAgain) && command.backend == BackendKind::Redis as u8;
+            if let Some(applied) = seen.filter(|_| !planted(Mutant::DoubleApply) && !again) {
                 lane.statistics.duplicates_suppressed += 1;
                 // The client may repeat it once more, as long after this time as after the first.
                 let until = id_time.saturating_add(command.keep_ms);
@@ -227,7 +228,9 @@ impl Replica {
                 continue;
             }
             let life = self.life_of(entry.index);
-            let context = ApplyContext { life, index: entry.index, position: position as u32, cluster_time_ms: time };
+            let own_clock = planted(Mutant::RedisExpiryByOwnClock) && command.backend == BackendKind::Redis as u8;
+            let cluster_time_ms = if own_clock { time.max(lane.steady.as_millis() as u64) } else { time };
+            let context = ApplyContext { life, index: entry.index, position: position as u32, cluster_time_ms };
             if command.backend == BACKEND_CLUSTER && command.command.first() == Some(&CHAIN_COMMAND) {
                 self.chain.begin(&mut self.meta, entry);
                 continue;

@@ -9,14 +9,19 @@
 //! hypervisor) breaks it, and nothing in here can notice: there `read_leases` is off, no round proves a
 //! lease, and all strong reads that come while a round is under way share the next one.
 //!
+//! A strong read sees the cluster's time of now. The clock runs on between entries, and the next leader's begins where the last entry had
+//! it, so what has ended since the last entry (a key of a Redis database that has expired) would be there again. Such a read waits for an
+//! entry with its time. A leader that has no room for entries answers as of the last one: what ends late does no harm.
+//!
 //! Always: a read waits only for a round that began after the read arrived (mutant `StaleReadIndex`). It is answered only
 //! when the round's index is applied (mutant `ReadBeforeApply`), and by the lease only when every commit that this leader's messages named
-//! is applied (mutant `LeaseReadIgnoresToldCommits`): members may have shown it.
+//! is applied (mutant `LeaseReadIgnoresToldCommits`): members may have shown it. Nothing is seen to have ended before an entry has a time at
+//! which it has (mutant `RedisEndUnstamped`).
 
 use crate::api::LocalOutcome;
 use crate::buggify::Point;
 use crate::context::LaneContext;
-use crate::replica::{parked, Replica};
+use crate::replica::{parked, upkeep, Replica};
 use crate::storage::overlay::BackendView;
 use crate::wire::Payload;
 use base_engine::EngineError;
@@ -75,6 +80,8 @@ pub struct Reads {
     waiting: Vec<WaitingRead>,
     /// Rounds that came back, waiting for their index to be applied.
     confirmed: Vec<(LogIndex, Vec<WaitingRead>)>,
+    /// Reads that may be answered, waiting for an entry with at least this time to be applied.
+    unstamped: Vec<(u64, WaitingRead)>,
     count: usize,
 }
 
@@ -83,13 +90,13 @@ impl Reads {
     pub fn sizes(&self, sizes: &mut Sizes) {
         let asked = self.round.as_ref().map_or(0, |round| round.reads.len());
         let confirmed: usize = self.confirmed.iter().map(|(_, reads)| reads.len()).sum();
-        let held = asked + self.waiting.len() + confirmed;
+        let held = asked + self.waiting.len() + confirmed + self.unstamped.len();
         sizes.passing("reads waiting, a replica", held.max(self.count), WAITING_READS_MAX);
         sizes.passing("read rounds to be applied, a replica", self.confirmed.len(), WAITING_READS_MAX);
     }
 
     pub fn is_idle(&self) -> bool {
-        self.round.is_none() && self.waiting.is_empty() && self.confirmed.is_empty()
+        self.round.is_none() && self.waiting.is_empty() && self.confirmed.is_empty() && self.unstamped.is_empty()
     }
 
     /// A message to a member names this commit.
@@ -277,6 +284,7 @@ impl Replica {
         if self.reads.is_idle() {
             return false;
         }
+        self.answer_stamped(lane, now);
         let applied = self.meta.applied;
         let (ready, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.reads.confirmed)
             .into_iter()
@@ -308,7 +316,52 @@ impl Replica {
         if let Asker::Node { node, life } = read.asker {
             return self.tell_floor(lane, node, life);
         }
-        let answer = self.read_now(now, &read);
+        let time = self.cluster_time(now);
+        if level == ReadConsistency::Strong && self.ends_unstamped(time, &read) {
+            if !upkeep::has_room(lane) || self.reads.count >= WAITING_READS_MAX {
+                return self.answer_as_of(lane, now, self.meta.cluster_time_ms, read, level);
+            }
+            self.reads.count += 1;
+            self.reads.unstamped.push((time, read));
+            return self.upkeep.hurry();
+        }
+        self.answer_as_of(lane, now, time, read, level);
+    }
+
+    /// Whether a read may see that something has ended by the leader's clock that had not by the last entry's.
+    fn ends_unstamped(&self, time: u64, read: &WaitingRead) -> bool {
+        let stamped = self.meta.cluster_time_ms;
+        if time <= stamped || planted(Mutant::RedisEndUnstamped) {
+            return false;
+        }
+        let space = BackendView { view: self.view(), backend: read.backend as u8 };
+        // Damage is met, and reported, when it is read.
+        core_backends::ends_between(read.backend, &space, &read.query, (stamped, time)).unwrap_or(false)
+    }
+
+    /// Answers what waited for an entry with its time, as of that entry: no later end hinders it. Or all, where no entry can come.
+    fn answer_stamped(&mut self, lane: &mut LaneContext, now: Tick) {
+        let (stamped, all) = (self.meta.cluster_time_ms, !upkeep::has_room(lane));
+        let ready: Vec<_> = self.reads.unstamped.extract_if(.., |(time, _)| *time <= stamped || all).collect();
+        for (_, read) in ready {
+            self.reads.count -= 1;
+            self.answer_as_of(lane, now, stamped, read, ReadConsistency::Strong);
+        }
+        if !self.reads.unstamped.is_empty() {
+            // An entry that was under way had an earlier time.
+            self.upkeep.hurry();
+        }
+    }
+
+    fn answer_as_of(
+        &mut self,
+        lane: &mut LaneContext,
+        now: Tick,
+        time: u64,
+        read: WaitingRead,
+        level: ReadConsistency,
+    ) {
+        let answer = self.read_at(time, &read);
         let read = match &answer {
             Ok(reply) => parked::park(self, now, read, level, reply),
             Err(_) => Some(read),
@@ -320,13 +373,18 @@ impl Replica {
 
     /// What a read gives, from what is applied.
     pub fn read_now(&self, now: Tick, read: &WaitingRead) -> Result<Bytes, EngineError> {
+        self.read_at(self.cluster_time(now), read)
+    }
+
+    /// The same, at a time of the cluster's.
+    fn read_at(&self, time: u64, read: &WaitingRead) -> Result<Bytes, EngineError> {
         let space = BackendView { view: self.view(), backend: read.backend as u8 };
         match core_backends::memory_asked(read.backend, &read.query) {
             Some(asked) => {
                 let page = self.request_ids.carried(asked, self.meta.id_time_ms, self.meta.applied);
                 Ok(core_backends::tell_memory(read.backend, page))
             }
-            None => core_backends::query(read.backend, self.cluster_time(now), &space, &read.query),
+            None => core_backends::query(read.backend, time, &space, &read.query),
         }
     }
 
@@ -364,6 +422,7 @@ impl Replica {
         let mut reads = std::mem::take(&mut self.reads.waiting);
         reads.extend(self.reads.round.take().into_iter().flat_map(|round| round.reads));
         reads.extend(std::mem::take(&mut self.reads.confirmed).into_iter().flat_map(|(_, reads)| reads));
+        reads.extend(std::mem::take(&mut self.reads.unstamped).into_iter().map(|(_, read)| read));
         self.reads.count = 0;
         reads
     }
@@ -389,6 +448,7 @@ impl Replica {
         for (_, reads) in &mut self.reads.confirmed {
             sweep(reads);
         }
+        late.extend(self.reads.unstamped.extract_if(.., |(_, read)| read.deadline <= now).map(|(_, read)| read));
         self.reads.count -= late.len();
         for read in late {
             let message = format!(

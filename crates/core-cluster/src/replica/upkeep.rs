@@ -10,9 +10,9 @@
 //! What is wanted next is remembered, and looked at again only after its space has changed. A quiet cluster is woken for it by an
 //! alarm of its lane (mutant `UpkeepSleeps`).
 //!
-//! Always: one such entry is under way at a time, at most one a tick. Whether its time has come the entry decides where it is
-//! applied, by the cluster's time: a leader can propose too early or twice, and nothing happens twice. The cluster's time never
-//! runs ahead of the clocks of leaders, also where leaders change (decision 0082).
+//! Always: one such entry is under way at a time, at most one a tick and one for each end that a read waits for. Whether its time has
+//! come the entry decides where it is applied, by the cluster's time: a leader can propose too early or twice, and nothing happens
+//! twice. The cluster's time never runs ahead of the clocks of leaders, also where leaders change (decision 0082).
 //! Held by: `lease_ends_by_itself_and_not_before_its_time`, `new_leader_ends_a_lease_once_and_not_early`.
 //! Not here: what is wanted (core-backends), what is done when it is applied (there, too).
 
@@ -46,6 +46,8 @@ pub struct Upkeep {
     under_way: Option<LogIndex>,
     /// Nothing is proposed before.
     not_before: Tick,
+    /// A read waits until an entry has the time of now: what is wanted next is proposed sooner than it is due.
+    hurried: bool,
 }
 
 /// How far a new leader has come.
@@ -65,6 +67,11 @@ impl Upkeep {
     pub fn of_new_leader(began_ms: u64) -> Upkeep {
         let takeover = Some(Box::new(Takeover { began_ms, ..Takeover::default() }));
         Upkeep { unseen: u16::MAX, takeover, ..Upkeep::default() }
+    }
+
+    /// A read waits for an entry.
+    pub fn hurry(&mut self) {
+        self.hurried = true;
     }
 
     /// Spaces have changed.
@@ -88,15 +95,14 @@ pub fn advance(replica: &mut Replica, lane: &LaneContext, now: Tick) {
     if replica.upkeep.takeover.is_none() {
         look(replica);
     }
-    let room = !lane.disk_full && !lane.is_pressed(4);
-    if !settled || !room || !is_due(replica, now) {
+    if !settled || !has_room(lane) || !is_due(replica, now) {
         return;
     }
     let Some((backend, wanted)) = replica.upkeep.next.as_deref().cloned() else { return };
     if replica.upkeep.takeover.is_some() {
         replica.upkeep.next = None;
     }
-    replica.upkeep.staged = true;
+    (replica.upkeep.staged, replica.upkeep.hurried) = (true, false);
     replica.upkeep.not_before = now + Duration::from_millis(lane.config.tick_ms);
     replica.stage_own(EntryCommand {
         backend: backend as u8,
@@ -104,6 +110,11 @@ pub fn advance(replica: &mut Replica, lane: &LaneContext, now: Tick) {
         keep_ms: KEEP_MS,
         command: wanted.command,
     });
+}
+
+/// Whether the lane has room for entries of a cluster's own.
+pub fn has_room(lane: &LaneContext) -> bool {
+    !lane.disk_full && !lane.is_pressed(4)
 }
 
 /// The turn's writes have been proposed.
@@ -185,8 +196,8 @@ pub fn is_due(replica: &Replica, now: Tick) -> bool {
     let hidden =
         planted(Mutant::LeaderNeverExpires) && wanted.at_ms > 0 || planted(Mutant::GarbageStays) && wanted.at_ms == 0;
     replica.leading.is_some()
-        && now >= replica.upkeep.not_before
-        && wanted.at_ms <= replica.cluster_time(now)
+        && (now >= replica.upkeep.not_before || replica.upkeep.hurried)
+        && (wanted.at_ms <= replica.cluster_time(now) || replica.upkeep.hurried)
         && !hidden
 }
 

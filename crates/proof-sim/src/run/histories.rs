@@ -282,7 +282,7 @@ fn wait_for(run: &mut Run, name: &ClusterName, wanted: fn(&Info) -> bool) {
 
 /// A member that still takes in a snapshot answers nothing that is new: where chunks hold one pair each, thousands of versions take it
 /// tens of seconds (seed 378). It has to end, within the time in which replicas become equal.
-fn members_catch_up(run: &mut Run, name: &ClusterName) {
+pub(super) fn members_catch_up(run: &mut Run, name: &ClusterName) {
     let until = run.world.now + EQUAL_US;
     let leads = |run: &Run| {
         run.world.views().into_iter().filter(|view| view.name == *name && view.is_leader).max_by_key(|view| view.term)
