@@ -41,14 +41,15 @@ fn keys_of(query: &Bytes) -> Option<Vec<(u8, Bytes)>> {
     }
     let versions = |keys: &[KeyVersion]| keys.iter().map(|key| (key.database, key.key.clone())).collect::<Vec<_>>();
     match decode::<RedisCall>("redis call", query).ok()?.ask {
-        RedisAsk::Commands { commands } | RedisAsk::Try { commands } => of_commands(&commands),
-        RedisAsk::Transaction { watched, commands } => {
+        RedisAsk::Commands { commands } => of_commands(&commands),
+        RedisAsk::Transaction { watched, commands } | RedisAsk::Try { watched, commands, .. } => {
             let mut keys = of_commands(&commands)?;
             keys.extend(versions(&watched));
             Some(keys)
         }
         RedisAsk::Versions { keys } | RedisAsk::AwaitKeys { keys } => Some(versions(&keys)),
-        RedisAsk::Messages { .. } | RedisAsk::Sweep => Some(Vec::new()),
+        // The last two are no queries: an entry has its own time.
+        RedisAsk::Messages { .. } | RedisAsk::Script { .. } | RedisAsk::Sweep => Some(Vec::new()),
     }
 }
 
