@@ -176,7 +176,7 @@ These routes are for shells and health checks. The query takes `key`, `value`, `
 ## GET /clean
 
 Carries on with the reshard of a keyspace that is unfinished: moves what is left, and removes from the old owners what was moved. The answer comes when that is done, or
-at the deadline (`deadline_ms`, 5 s) with `"resharding":true`; the work goes on, and the next `/clean` says how far it is. If no reshard is unfinished, nothing is left to
+at the deadline (`deadline_ms`, 5 s) with `"resharding":true`; the work continues, and the next `/clean` says how far it is. If no reshard is unfinished, nothing is left to
 remove, and the answer says what the last one moved. Nobody has to call it: a reshard whose node died is taken up by another. Who may inspect the keyspace but not
 configure it waits for the reshard, and does not start it again.
 """)

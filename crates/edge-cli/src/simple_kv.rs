@@ -3,7 +3,7 @@
 //! ```text
 //!   hive -db-location DIR -http-address IP:PORT -shard NAME [-replica] -config-file FILE [-db-type ENGINE]
 //!     FILE ─▶ who is in the world: masters by index, then replicas: node 1, 2, …
-//!     <FILE>.ca/              the authority of the world's nodes, made by whoever starts first
+//!     <FILE>.ca/              the authority of the world's nodes, made by the node that starts first
 //!     <DIR>/topology.yaml     FILE as it was at the first start
 //!     <DIR>/node.toml         written at the first start, then the operator's; data/ beside it
 //! ```

@@ -48,7 +48,7 @@ pub(crate) async fn find(of: &Connection, session: &Session, name: &str) -> Resu
     }
     let asked = command(&[b"HGET", SCRIPTS.as_bytes(), name.as_bytes()]);
     match run(of, session, vec![asked]).await?.pop() {
-        // Checked twice: under another's name it would run with the rights of whoever calls it.
+        // Checked twice: under another's name it would run with the rights of the client that calls it.
         Some(RedisReply::Bulk(source)) if sha1_of(&source) == name => {
             of.door.scripts.remembered.put(place, &source);
             Ok(Some(source))

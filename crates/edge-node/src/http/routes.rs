@@ -217,7 +217,7 @@ async fn clean(door: &Rc<LaneDoor>, described: Request, mut response: BaseRespon
         tokio::time::sleep(CLEAN_PAUSE).await;
         match door.clone().ask(Request { request_id: None, deadline: left(), ..described.clone() }).await {
             Ok(answer) => response = Ok(answer),
-            // The removal goes on without this answer.
+            // The removal continues without this answer.
             Err(_) => break,
         }
     }
