@@ -246,6 +246,9 @@ def revocation(world):
             check(time.time() - since < REVOKED_S, f"node {node + 1} takes a token {REVOKED_S} s after it was revoked")
     world.keep(ann, world.done("token", "create", "ann", token=root).strip())
     world.done("user", "disable", "ann", token=root)
+    since = time.time()
+    while world.hive("kv", "get", "ann/1", node=4, token=ann).returncode == 0:
+        check(time.time() - since < REVOKED_S, f"node 5 takes a token of a user {REVOKED_S} s after it was disabled")
     world.refused("Unauthenticated", "kv", "get", "ann/1", node=4, token=ann)
     world.done("user", "enable", "ann", token=root)
     world.done("kv", "get", "ann/1", node=0, token=ann)

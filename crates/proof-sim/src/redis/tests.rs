@@ -36,6 +36,8 @@ fn a_call_is_tried_with_one_request_id() {
     let targets = Targets { databases: vec![name_of(0, false).parse().unwrap()], ..Targets::default() };
     let mut own = Databases::new(&plan, &targets);
     let mut world = World::recorded(plan.clone(), crate::lane_machine::LaneOpener::boxed(&plan.shape), None);
+    // Nodes start within the first 200 ms; before, nobody listens.
+    while world.advance(200_000).is_some() {}
     own.draw(&mut world, 0);
     let first = own.clients[0].open.as_ref().unwrap().request_id;
     let ticket = own.clients[0].open.as_ref().unwrap().ticket.unwrap();
