@@ -68,7 +68,6 @@ fn broken_counts_break_an_invariant() {
         Mutant::RemovedOverlayCounted,
         Mutant::DirtyForgotten,
         Mutant::SendersCounted,
-        Mutant::SnapshotAfterLeading,
         Mutant::AnsweredWritesCounted,
         Mutant::RepliesCounted,
         Mutant::ExpiredIdsCounted,
