@@ -1,7 +1,7 @@
 """Runs etcd's tests/common, python-etcd3's tests, Redis' Tcl tests and redis-py's tests against a world of Hive, and tells which passed. Run by scripts/doors.sh.
 
 A failure is explained by the first entry of reasons.json whose `test` matches its name; one that no entry explains fails the run, and an
-entry that explains nothing is told. Not here: how etcd's tests meet a world (etcd/runner_test.go), how Redis' do (redis_suite.py)."""
+entry that explains nothing is listed. Not here: how etcd's tests meet a world (etcd/runner_test.go), how Redis' do (redis_suite.py)."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-//! Which keyspaces are plain: learned once, and anew where a keyspace refuses what is asked of its kind.
+//! Which keyspaces are plain: learned once, and again where a keyspace refuses what is asked of its kind.
 //!
 //! Always: it holds at most `KINDS_MAX` names.
 //! Held by: `names_are_forgotten_when_there_are_too_many`.

@@ -1,7 +1,7 @@
 //! A sketch: 16,384 registers, each the longest run of zeros among the hashes that fell to it; and what Redis writes of it.
 //!
 //! ```text
-//!   "HYLL"  form: u8  0 0 0  count: u64 (low byte first; its highest bit: to be reckoned anew)  registers
+//!   "HYLL"  form: u8  0 0 0  count: u64 (low byte first; its highest bit: to be computed again)  registers
 //!   form 0, dense     6 bits each, the lowest bit first
 //!   form 1, sparse    00nnnnnn: n + 1 zeros    01nnnnnn nnnnnnnn: n + 1 zeros    1vvvvvnn: n + 1 registers of v + 1
 //! ```
