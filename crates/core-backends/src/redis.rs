@@ -51,6 +51,7 @@ use table::{ReadRun, Run, WriteRun};
 use work::Counted;
 
 pub use base_types::action::RedisReply as Reply;
+pub use calls::{size as reply_bytes, CALL_REPLY_BYTES_MAX};
 pub use plain::{PlainAnswer, PlainAsk, PlainCommand, PLAIN_KEYS_MAX, PLAIN_TRIES_MAX};
 
 /// The most words a command may have.

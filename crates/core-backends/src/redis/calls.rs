@@ -30,7 +30,7 @@ use bytes::Bytes;
 const TRY_ROWS_MAX: usize = 100_000;
 /// A call carries out no further command once its replies have so many bytes. With the reply of one command more it fits into a frame
 /// between nodes (16 MiB).
-pub(super) const CALL_REPLY_BYTES_MAX: usize = 4 << 20;
+pub const CALL_REPLY_BYTES_MAX: usize = 4 << 20;
 /// Nor once it has looked at so many rows: other clusters of the core have their turn.
 pub(super) const CALL_WORK_MAX: u64 = 100_000;
 /// What the replies of a transaction have at most, which cannot end halfway: later replies are replaced by an error.
@@ -165,8 +165,8 @@ impl Room {
     }
 }
 
-/// About what a reply takes.
-fn size(reply: &Reply) -> usize {
+/// About what a reply takes, in bytes.
+pub fn size(reply: &Reply) -> usize {
     let all = |items: &[Reply]| items.iter().map(size).sum::<usize>();
     let both = |pairs: &[(Reply, Reply)]| pairs.iter().map(|(left, right)| size(left) + size(right)).sum::<usize>();
     8 + match reply {

@@ -4,7 +4,9 @@
 //!   RedisCall of commands ─▶ each a PlainCommand ─▶ KvGet, KvPut, KvCompareAndSet, … as the caller ─▶ replies
 //! ```
 //! Always: commands of a call that share a key are carried out one after the other, in their order.
-//! Held by: `commands_that_share_a_key_wait_for_each_other`.
+//! What a call holds at a time is bounded: values of `AT_A_TIME` keys, and of one command at most `REPLY_BYTES_MAX`; a call whose replies are
+//! larger ends after the commands that were carried out, and says so by the number of its replies.
+//! Held by: `commands_that_share_a_key_wait_for_each_other`, `few_keys_are_read_at_a_time`.
 //! By design: commands of one call on different keys run side by side, as on the nodes of a Redis Cluster. What a change reads is read strongly,
 //! and its compare-and-set is strong at least: what it replies was so. JSON clients' rights (`kv/KEYSPACE`) are asked for, key by key.
 //! Not here: what a command does; which keyspaces are plain (database.rs).
@@ -14,7 +16,7 @@ use base_types::action::{Action, ActionResult, BatchStep, KvTarget, Request};
 use base_types::redis::{RedisAnswer, RedisAsk, RedisCall, RedisCommand, RedisReply};
 use base_types::{ErrorCode, ReadConsistency, Refusal, WriteConsistency, SCAN_LIMIT_MAX};
 use bytes::Bytes;
-use core_backends::redis::{PlainAnswer, PlainAsk, PlainCommand};
+use core_backends::redis::{reply_bytes, PlainAnswer, PlainAsk, PlainCommand, CALL_REPLY_BYTES_MAX, REPLY_BYTES_MAX};
 use door_redis::{of_refusal, Levels, Session};
 use futures::stream::{self, StreamExt};
 use std::collections::BTreeSet;
@@ -32,12 +34,14 @@ impl NodeDatabase {
     ) -> Result<RedisAnswer, Refusal> {
         let RedisCall { unix_ms, seed, ask } = call;
         let RedisAsk::Commands { commands } = ask else { return Err(not_plain(&session.keyspace)) };
-        let mut replies = Vec::with_capacity(commands.len());
+        let (mut replies, mut bytes) = (Vec::with_capacity(commands.len()), 0);
         let mut rest = commands.into_iter().peekable();
-        while rest.peek().is_some() {
+        while rest.peek().is_some() && bytes <= CALL_REPLY_BYTES_MAX {
             let apart = next_apart(&mut rest);
             let carried = apart.into_iter().map(|command| self.carry_out(session, command, (unix_ms, seed), levels));
-            replies.extend(stream::iter(carried).buffered(AT_A_TIME).collect::<Vec<_>>().await);
+            let more = stream::iter(carried).buffered(AT_A_TIME).collect::<Vec<_>>().await;
+            bytes += more.iter().map(reply_bytes).sum::<usize>();
+            replies.extend(more);
         }
         Ok(RedisAnswer::Replies { replies })
     }
@@ -81,8 +85,16 @@ impl NodeDatabase {
             PlainAsk::Get(keys) => {
                 let level = if writes { ReadConsistency::Strong } else { levels.read };
                 let gets = keys.into_iter().map(|key| self.get(session, key, level));
-                let values: Vec<Result<_, Refusal>> = stream::iter(gets).buffered(AT_A_TIME).collect().await;
-                PlainAnswer::Values(values.into_iter().collect::<Result<_, _>>()?)
+                let (mut gets, mut values, mut bytes) = (stream::iter(gets).buffered(AT_A_TIME), Vec::new(), 0);
+                while let Some(value) = gets.next().await {
+                    let value: Option<Bytes> = value?;
+                    bytes += value.as_ref().map_or(0, Bytes::len);
+                    if bytes > REPLY_BYTES_MAX {
+                        return Err(too_large());
+                    }
+                    values.push(value);
+                }
+                PlainAnswer::Values(values)
             }
             PlainAsk::Put { key, value } => {
                 self.write(session, Action::KvPut { target, key, value }, levels.write).await?;
@@ -155,7 +167,7 @@ impl NodeDatabase {
 /// The next commands that share no key; one without keys (KEYS) stands alone.
 fn next_apart(rest: &mut std::iter::Peekable<std::vec::IntoIter<RedisCommand>>) -> Vec<RedisCommand> {
     let (mut apart, mut seen) = (Vec::new(), BTreeSet::new());
-    while let Some(command) = rest.peek() {
+    while let Some(command) = rest.peek().filter(|_| seen.len() < AT_A_TIME) {
         let keys: Vec<Bytes> = command.keys().into_iter().cloned().collect();
         if !apart.is_empty() && (keys.is_empty() || keys.iter().any(|key| seen.contains(key))) {
             break;
@@ -177,6 +189,11 @@ fn not_plain(keyspace: &str) -> Refusal {
     Refusal::new(ErrorCode::InvalidKeyspace, message)
 }
 
+fn too_large() -> Refusal {
+    let message = format!("ERR the values have more than {REPLY_BYTES_MAX} bytes together; name fewer keys");
+    Refusal::new(ErrorCode::InvalidRequest, message)
+}
+
 fn unexpected() -> Refusal {
     Refusal::new(ErrorCode::Internal, "an action of a plain keyspace was answered by something else; report it")
 }
@@ -184,6 +201,16 @@ fn unexpected() -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn few_keys_are_read_at_a_time() {
+        let command = |number: usize| RedisCommand {
+            database: 0,
+            words: vec![Bytes::from_static(b"GET"), Bytes::from(format!("k{number}"))],
+        };
+        let mut rest = (0..1_000).map(command).collect::<Vec<_>>().into_iter().peekable();
+        assert_eq!(next_apart(&mut rest).len(), AT_A_TIME);
+    }
 
     #[test]
     fn commands_that_share_a_key_wait_for_each_other() {
