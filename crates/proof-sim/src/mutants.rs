@@ -142,7 +142,7 @@ const STRANGERS: &[(Mutant, bool)] = &[
 const STORIES: &[(Mutant, &str)] = &[
     (Mutant::RedisExpiryByOwnClock, include_str!("../scenarios/redis-keys-expire-through-leader-changes.toml")),
     (Mutant::RedisExpiredShown, include_str!("../scenarios/redis-keys-expire-through-leader-changes.toml")),
-    (Mutant::RedisEndUnstamped, include_str!("../scenarios/redis-keys-expire-through-leader-changes.toml")),
+    (Mutant::RedisEndUnstamped, include_str!("../scenarios/redis-expired-keys-stay-gone.toml")),
     (Mutant::RedisPoppedStays, include_str!("../scenarios/redis-pops-wait-through-leader-changes.toml")),
     (Mutant::RedisRetryAppliedAgain, include_str!("../scenarios/redis-pops-wait-through-leader-changes.toml")),
     (Mutant::RedisBlockedForgotten, include_str!("../scenarios/redis-pops-wait-through-leader-changes.toml")),

@@ -38,10 +38,11 @@ const TRIES_DEADLINES: u64 = 3;
 const TRIES_US_MAX: u64 = 12_000_000;
 /// Between two tries.
 const RETRY_US: (u64, u64) = (2_000, 60_000);
-/// How long a subscriber, or a client whose pop found nothing, waits for an answer.
+/// How long a subscriber waits for an answer.
 const WAIT_DEADLINES_MS: &[u64] = &[400, 2_000, 12_000];
-/// A pop that finds nothing waits so often.
-const WAITS_MAX: u32 = 4;
+/// How long a client waits whose pop found nothing, and how often. Meanwhile it does nothing else.
+const POP_DEADLINES_MS: &[u64] = &[100, 600, 3_000];
+const WAITS_MAX: u32 = 2;
 /// One of so many clients only looks.
 const ONE_LOOKS: u64 = 3;
 /// Calls of one cluster: the journal stays short enough for a snapshot of one pair at a time.
@@ -462,7 +463,7 @@ impl Databases {
                     },
                 };
                 this.aim = Aim::Versions { pop, waits: waits + u32::from(awaited), awaited };
-                let deadline_ms = if awaited { *this.random.pick(WAIT_DEADLINES_MS) } else { deadline_ms };
+                let deadline_ms = if awaited { *this.random.pick(POP_DEADLINES_MS) } else { deadline_ms };
                 Some(Asked { deadline_ms, strong: this.random.per_mille(700), ..asked(ask) })
             }
             (Aim::Versions { pop, waits, awaited }, RedisAnswer::Versions { versions }) => {

@@ -42,7 +42,13 @@ pub(super) fn draw(random: &mut Random, id: usize, keys: u64, unix_ms: u64) -> D
     match random.below(100) {
         0..=37 => {
             let count = random.between(1, COMMANDS_MAX);
-            Drawn::Write((0..count).map(|part| draw_write(random, id, part, keys, unix_ms)).collect())
+            let mut commands: Vec<RedisCommand> =
+                (0..count).map(|part| draw_write(random, id, part, keys, unix_ms)).collect();
+            // A door gathers what several connections ask: some of it reads, and is answered by the entry.
+            if random.per_mille(500) {
+                commands.insert(random.below(count) as usize, draw_read(random, keys));
+            }
+            Drawn::Write(commands)
         }
         38..=61 => {
             let count = random.between(1, COMMANDS_MAX);
