@@ -258,6 +258,14 @@ impl Position {
     pub const fn end_of(stamp: u64) -> Position {
         Position { stamp, sub: u32::MAX }
     }
+
+    /// The last stamp of which all changes lie before it. Amid a stamp, the rest of that stamp is still to come.
+    pub const fn seen_up_to(self) -> u64 {
+        match self.sub {
+            u32::MAX => self.stamp,
+            _ => self.stamp.saturating_sub(1),
+        }
+    }
 }
 
 wire_struct! {

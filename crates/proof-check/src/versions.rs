@@ -220,7 +220,7 @@ fn check_watches(book: &Book, seen: &Seen) -> Vec<Violation> {
             found.push(violation(text));
         }
         let may_be_lost =
-            |at: u64| compactions(book).any(|(stamp, call)| stamp > watch.reached.stamp && call.invoked <= at);
+            |at: u64| compactions(book).any(|(stamp, call)| stamp > watch.reached.seen_up_to() && call.invoked <= at);
         if watch.lost.is_some_and(|at| !may_be_lost(at)) {
             let text = format!("a watcher at {:?} learned that it was compacted, and nobody had", watch.reached);
             found.push(violation(text));
