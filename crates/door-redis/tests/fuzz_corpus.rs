@@ -4,7 +4,6 @@
 
 #[path = "../../../fuzz/common/corpus.rs"]
 mod corpus;
-#[allow(dead_code)] // The seeds program uses the rest.
 #[path = "../../../fuzz/entries/redis.rs"]
 mod redis;
 
