@@ -41,7 +41,9 @@ fn main() -> Result<()> {
 }
 
 fn tidy(write: bool) -> Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the workspace")?;
+    // Where cargo runs it from, and not where it was built: a checkout may have moved since.
+    let own = std::env::var_os("CARGO_MANIFEST_DIR").context("run this as `cargo xtask tidy`")?;
+    let root = Path::new(&own).parent().context("xtask lies in the workspace")?;
     let mut findings = Vec::new();
     let mut ratchet = Ratchet::read(&root.join("xtask/ratchet.txt"))?;
     for entry in fs::read_dir(root.join("crates"))? {

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 /// The most members a survivor names.
-pub const FORMER_MEMBERS_MAX: usize = 32;
+pub const FORMER_MEMBERS_MAX: usize = 128;
 
 /// A member, as a survivor knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]

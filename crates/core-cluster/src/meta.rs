@@ -25,7 +25,7 @@ pub const META_KEY: &[u8] = b"\x00meta";
 /// to the replica, not to the cluster: nothing that is replicated reads it.
 pub const LABEL_KEY: &[u8] = b"\x00label";
 /// The most members a cluster has (voters, learners).
-pub const MEMBERS_MAX: usize = 32;
+pub const MEMBERS_MAX: usize = 128;
 const FORMAT: u8 = 1;
 /// The replica record's form once a cluster was recovered: its replica there, and those of the life before.
 const FORMAT_LIVES: u8 = 2;

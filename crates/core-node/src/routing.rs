@@ -5,6 +5,7 @@
 //!                                           │ no route: resolve.rs ─▶ the world's `reference`  └▶ RoutingEvent ─▶ its owner
 //!                                           └────────── location.rs ─▶ other nodes, where that is silent
 //!   operation.rs   one request on its way        cache.rs   routes        verification.rs   answers of VerifyCluster
+//!   nearness.rs    who answers reads that any member may answer
 //! ```
 //!
 //! By design: its fields are its own. It calls no other part: what ended for one waits as a [`RoutingEvent`] until that is taken.
@@ -15,6 +16,7 @@ pub(crate) mod answers;
 pub(crate) mod cache;
 pub(crate) mod keyspaces;
 pub(crate) mod location;
+pub(crate) mod nearness;
 pub(crate) mod operation;
 pub(crate) mod resolve;
 pub(crate) mod router;
@@ -23,6 +25,7 @@ pub(crate) mod verification;
 use crate::routing::cache::{Route, RouteCache, ROUTES_MAX};
 use crate::routing::keyspaces::{KeyspaceTable, KEYSPACES_MAX};
 use crate::routing::location::{Locations, Search};
+use crate::routing::nearness::Nearness;
 use crate::routing::operation::{Asked, Operation, Owner, PENDING_REQUESTS_MAX};
 use base_types::sizes::Sizes;
 use base_types::{BootId, ClusterId, ClusterName, Generation, LaneId, NodeId, Ticket};
@@ -71,6 +74,7 @@ pub struct Routing {
     /// Names whose clusters are being looked for.
     resolving: BTreeMap<Arc<ClusterName>, Search>,
     locations: Locations,
+    nearness: Nearness,
     keyspaces: KeyspaceTable,
     events: VecDeque<RoutingEvent>,
 }

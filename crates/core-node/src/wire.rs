@@ -17,7 +17,7 @@ use core_cluster::api::{
 };
 
 /// The most members a list in a frame may name.
-pub const MEMBERS_MAX: usize = 64;
+pub const MEMBERS_MAX: usize = 128;
 
 type Decoded<T> = Result<T, DecodeError>;
 

@@ -23,7 +23,7 @@ use core::str::FromStr;
 /// The members of a cluster where a rule names no size.
 pub const RULE_SIZE_DEFAULT: usize = 3;
 /// The most members a cluster may have: every strong write waits for a majority of them.
-pub const RULE_SIZE_MAX: usize = 15;
+pub const RULE_SIZE_MAX: usize = 63;
 /// The longest rule, in bytes.
 pub const RULE_BYTES_MAX: usize = 4096;
 /// The most chassis one rule may exclude.

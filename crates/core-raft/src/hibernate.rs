@@ -24,8 +24,8 @@ pub(crate) struct Hibernating {
     /// Of a follower: ticks since the leader's last message. Of a leader: ticks since its last check of its quorum.
     pub(crate) election_elapsed: usize,
     applied: u64,
-    /// Of a leader: the members heard since, one bit for each, by id.
-    heard: Option<u64>,
+    /// Of a leader: the members heard since, one bit for each (`MEMBERS_MAX` of them fit), by id.
+    heard: Option<u128>,
 }
 
 /// Whether every member follows closely and has all entries, so that its progress can be restored from the log.
@@ -44,7 +44,7 @@ fn all_follow(node: &RawNode<GroupStorage>) -> bool {
 }
 
 /// Sets all members' progress to what `all_follow` found, and marks the members that the leader has heard.
-fn restore_leader(node: &mut RawNode<GroupStorage>, heard: u64) {
+fn restore_leader(node: &mut RawNode<GroupStorage>, heard: u128) {
     let last = node.raft.raft_log.last_index();
     node.raft.state = StateRole::Leader;
     let mut progress: Vec<_> = node.raft.mut_prs().iter_mut().collect();
@@ -108,7 +108,7 @@ impl Hibernating {
         let heard = (raft.state == StateRole::Leader).then(|| {
             let mut active: Vec<_> = raft.prs().iter().map(|(id, progress)| (*id, progress.recent_active)).collect();
             active.sort_unstable();
-            active.iter().enumerate().fold(0, |heard, (at, (_, active))| heard | u64::from(*active) << at)
+            active.iter().enumerate().fold(0, |heard, (at, (_, active))| heard | u128::from(*active) << at)
         });
         let store = node.mut_store();
         let snapshot_point = store.snapshot_point.clone();

@@ -7,7 +7,7 @@ use base_types::ReplicaId;
 use raft::eraftpb::{ConfChangeSingle, ConfChangeTransition, ConfChangeType, ConfChangeV2, ConfState};
 
 /// The most replicas one configuration may name.
-pub const MEMBERS_MAX: usize = 64;
+pub const MEMBERS_MAX: usize = 128;
 
 /// Who votes and who only listens.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -2,6 +2,7 @@
 
 mod golden;
 
+use crate::membership::MEMBERS_MAX;
 use crate::message::MESSAGE_ENTRIES_MAX;
 use crate::*;
 use base_types::codec::Encode;
@@ -232,8 +233,14 @@ fn live(group: &mut Group, log: &Rc<RefCell<Log>>, disk: &mut TestDisk) -> Strin
 
 /// A leader of three in term 2 whose members have acknowledged all entries.
 fn quiet_leader() -> (Group, Rc<RefCell<Log>>, TestDisk) {
-    let (mut group, log, mut disk) = group(&[1, 2, 3]);
-    for _ in 0..100 {
+    quiet_leader_of(3)
+}
+
+/// A leader of members 1 to `members`, all of which have all it has.
+fn quiet_leader_of(members: u64) -> (Group, Rc<RefCell<Log>>, TestDisk) {
+    let (mut group, log, mut disk) = group(&(1..=members).collect::<Vec<_>>());
+    // Each member waits for its turn (election_timeout.rs).
+    for _ in 0..100 + 2 * members {
         group.tick();
         let term = group.term().0;
         let (kind, term) = match group.role() {
@@ -242,14 +249,16 @@ fn quiet_leader() -> (Group, Rc<RefCell<Log>>, TestDisk) {
             _ => (MessageType::MsgRequestVoteResponse, term),
         };
         live(&mut group, &log, &mut disk);
-        step(&mut group, message(kind, 2, term));
+        for from in 2..=members / 2 + 1 {
+            step(&mut group, message(kind, from, term));
+        }
         live(&mut group, &log, &mut disk);
         if group.role() == Role::Leader {
             break;
         }
     }
     assert_eq!(group.role(), Role::Leader);
-    for from in [2, 3] {
+    for from in 2..=members {
         acknowledge(&mut group, from);
     }
     live(&mut group, &log, &mut disk);
@@ -295,6 +304,35 @@ fn hibernated_leader_acts_as_before() {
         let said = live(&mut rested, &log, &mut disk);
         assert_eq!(said, live(&mut waking, &other_log, &mut other_disk), "{what}");
         assert_eq!(told(&rested), told(&waking), "{what}");
+    }
+    assert_ne!(rested.role(), Role::Leader);
+}
+
+/// As many members as a cluster may have: a leader that woke knows of each whether it heard it.
+#[test]
+fn leader_of_the_most_members_hibernates_and_keeps_its_quorum() {
+    let members = MEMBERS_MAX as u64;
+    let (mut rested, log, mut disk) = quiet_leader_of(members);
+    let (mut waking, other_log, mut other_disk) = quiet_leader_of(members);
+    rested.hibernate();
+    assert!(rested.is_hibernating());
+    // The answers of just a majority, all of them of the higher ids, and then of one fewer.
+    for answering in [members / 2, members / 2 - 1] {
+        for _ in 0..10 {
+            for group in [&mut rested, &mut waking] {
+                group.tick();
+                (members - answering + 1..=members).for_each(|from| acknowledge(group, from));
+            }
+            live(&mut rested, &log, &mut disk);
+            live(&mut waking, &other_log, &mut other_disk);
+            rested.hibernate();
+            assert_eq!(rested.role(), waking.role());
+        }
+        for _ in 0..10 {
+            rested.tick();
+            waking.tick();
+        }
+        assert_eq!(rested.role(), waking.role());
     }
     assert_ne!(rested.role(), Role::Leader);
 }

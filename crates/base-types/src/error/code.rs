@@ -314,7 +314,7 @@ codes! {
     TenantHasUsers Conflict Answer
         "the tenant has users: delete them first (`hive user list --tenant`)";
     TooManyMembers Invalid Answer
-        "the cluster would have more than 15 members: remove one first";
+        "the cluster would have more members than one may, which the message names: remove one first";
     TooManyRecoveries Conflict Answer
         "a cluster was recovered 8 times and data of all its ended lives is kept: discard some";
     TransactionTooLarge TooLarge Answer

@@ -189,6 +189,8 @@ pub struct Operation {
     pub begun: Tick,
     pub deadline: Tick,
     pub phase: Phase,
+    /// When the node of the latest remote attempt was asked.
+    pub asked: Tick,
     /// What its timer is set to.
     pub timer: Tick,
     pub attempt: u32,
@@ -230,6 +232,7 @@ impl Operation {
             begun: now,
             deadline,
             phase: Phase::Resolving,
+            asked: now,
             timer: deadline,
             attempt: 0,
             timeouts: 0,

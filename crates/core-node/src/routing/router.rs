@@ -9,6 +9,7 @@
 use crate::context::{CoreContext, Turn};
 use crate::frame::Item;
 use crate::routing::cache::Route;
+use crate::routing::nearness;
 use crate::routing::operation::{LastSeen, Operation, Owner, Phase, Target, ATTEMPTS_MAX, PENDING_REQUESTS_MAX};
 use crate::routing::{Routing, RoutingEvent, Served, SERVED_MAX};
 use crate::timers::TimerKey;
@@ -98,7 +99,7 @@ impl Routing {
             return self.wait_for_route(turn, number, name);
         };
         let route = route.clone_for_attempt();
-        match self.choose(turn.core, number, &route) {
+        match self.choose(turn.core, turn.now, number, &route) {
             Some(node) => self.send_attempt(turn, number, node, &route),
             None => self.back_off(turn, number),
         }
@@ -117,12 +118,12 @@ impl Routing {
     }
 
     /// The member to ask next; `None` when all have been asked in this round.
-    fn choose(&self, core: &CoreContext, number: u64, route: &AttemptRoute) -> Option<NodeId> {
+    fn choose(&mut self, core: &CoreContext, now: Tick, number: u64, route: &AttemptRoute) -> Option<NodeId> {
+        if self.operations.get(&number)?.any_member(route.read_consistency) {
+            return self.nearest(core, now, number, route);
+        }
         let operation = self.operations.get(&number)?;
         let fresh = |node: &NodeId| !operation.tried.contains(node);
-        if operation.any_member(route.read_consistency) {
-            return self.nearest(core, route, fresh);
-        }
         // Followers name the leader that has just died until they elect another: nothing reaches it, and waiting
         // for its answer would take longer than the election.
         if let Some(leader) = route.leader.filter(fresh).filter(|leader| core.is_up(*leader)) {
@@ -137,21 +138,23 @@ impl Routing {
             .or_else(|| voters().filter(|_| none_up).find(fresh))
     }
 
-    /// For reads that any member may answer: this node, then the same region, then anyone; up ones first.
-    fn nearest(&self, core: &CoreContext, route: &AttemptRoute, fresh: impl Fn(&NodeId) -> bool) -> Option<NodeId> {
-        let distance = |node: &NodeId| {
-            let here = *node == core.node();
-            let region =
-                core.map().get(*node).is_some_and(|record| record.labels.region == core.config().labels.region);
-            (!core.is_up(*node), !here, !region)
+    /// For reads that any member may answer: the nearest, in turn where several are equally near.
+    fn nearest(&mut self, core: &CoreContext, now: Tick, number: u64, route: &AttemptRoute) -> Option<NodeId> {
+        let tried = &self.operations.get(&number)?.tried;
+        let here = &core.config().labels;
+        let distance = |node: NodeId| {
+            let labels = core.map().get(node).map(|record| &record.labels);
+            nearness::distance(here, node == core.node(), core.is_up(node), labels)
         };
-        route
-            .members
-            .iter()
-            .filter(|member| !member.learner)
-            .map(|member| member.node)
-            .filter(fresh)
-            .min_by_key(distance)
+        let voters = route.members.iter().filter(|member| !member.learner).map(|member| member.node);
+        let here_is_one = voters.clone().any(|node| node == core.node()) && !tried.contains(&core.node());
+        if here_is_one {
+            return Some(core.node());
+        }
+        let fresh: Vec<_> = voters.filter(|node| !tried.contains(node)).map(|node| (distance(node), node)).collect();
+        let (least, _) = *fresh.iter().min()?;
+        let near: Vec<_> = fresh.iter().filter(|(distance, _)| *distance == least).map(|(_, node)| *node).collect();
+        self.nearness.choose(now, &near)
     }
 
     fn send_attempt(&mut self, turn: &mut Turn<'_>, number: u64, node: NodeId, route: &AttemptRoute) {
@@ -177,6 +180,7 @@ impl Routing {
             return turn.lane.submit(turn.now, local);
         }
         operation.phase = Phase::Remote { node };
+        operation.asked = turn.now;
         turn.core.counters().attempts_remote += 1;
         let remaining = deadline.since(turn.now);
         let deadline_ms = (remaining - (remaining / 10).min(ANSWER_MARGIN_MAX)).as_millis().max(1) as u32;
@@ -262,6 +266,10 @@ impl Routing {
     /// A member did not do it: the next one is asked.
     fn give_up_on(&mut self, turn: &mut Turn<'_>, number: u64, node: NodeId) {
         let Some(operation) = self.operations.get_mut(&number) else { return };
+        if operation.phase == (Phase::Remote { node }) {
+            // Reads that any member may answer go to others for a while.
+            self.nearness.note(turn.now, node, turn.now.since(operation.asked).max(turn.core.election_timeout()));
+        }
         operation.tried.push(node);
         if let Some(route) = operation.target().and_then(|target| self.routes.get_mut(&target.name)) {
             if route.leader == Some(node) {
@@ -347,8 +355,12 @@ impl Routing {
                 self.ask_leader_instead(turn, number);
             }
             LocalOutcome::Read { reply, at, level, cluster_time_ms } => {
+                let remote = operation.phase != Phase::Local;
+                let took = turn.now.since(operation.asked);
                 if level == ReadConsistency::Strong {
                     self.note_leader(turn.now, &name, node, at.term, cluster_time_ms);
+                } else if remote {
+                    self.nearness.note(turn.now, node, took);
                 }
                 let level = Level::Read(level);
                 self.end(turn, number, Ok(CallReply::Backend { reply, at, level }));
@@ -451,6 +463,10 @@ impl Routing {
             }
         }
         let Some(operation) = self.operations.get_mut(&number) else { return };
+        if operation.phase == (Phase::Remote { node }) {
+            // Reads that any member may answer go to others for a while.
+            self.nearness.note(turn.now, node, turn.now.since(operation.asked).max(turn.core.election_timeout()));
+        }
         operation.tried.push(node);
         if let Some(leader) = told.leader {
             // A node that was tried before it led may be asked once more; the redirect bound ends loops.

@@ -68,6 +68,40 @@ pub fn members_are_added_removed_and_told() {
     world.until("leadership moved", 5_000, |world| world.leader(&name) == to.0);
 }
 
+/// Fifty-one members: it is made, written to and read, loses 25 of them, its leader first, and serves on; one more dead and
+/// it would not.
+#[test]
+fn fifty_one_members_bear_the_loss_of_twenty_five() {
+    const MEMBERS: u64 = 51;
+    let mut world = World::new(&["fr-par"; MEMBERS as usize], 3, 1);
+    world.ready();
+    let refused =
+        world.act(1, Action::CreateCluster { name: "metadata@crowd".parse().unwrap(), rule: "size=64".into() });
+    assert_eq!(code(refused), "InvalidRule");
+    let name = world.create(1, "metadata@crowd", &format!("size={MEMBERS}"));
+    assert_eq!(world.holders(&name).len(), MEMBERS as usize);
+    let target = KvTarget::Cluster(name.clone());
+    world.put(7, &target, "k", "v").unwrap();
+    let leader = world.leader(&name);
+    let last = (4..=MEMBERS).rev().filter(|node| *node != leader).take(if leader > 3 { 24 } else { 25 });
+    let gone: Vec<u64> = last.chain((leader > 3).then_some(leader)).collect();
+    world.cut.extend(gone.iter().copied().map(NodeId));
+    world.put(2, &target, "k", "w").unwrap();
+    assert_eq!(world.get(3, &target, "k").as_deref(), Some("w"));
+    let one_more = (4..=MEMBERS).find(|node| !gone.contains(node)).unwrap();
+    world.cut.insert(NodeId(one_more));
+    world.put(2, &target, "k", "x").expect_err("25 of 51 are no majority");
+    world.cut.clear();
+    world.until("those that were cut off have it", 20_000, |world| {
+        gone.iter().all(|node| {
+            let get = Action::KvGet { target: target.clone(), key: bytes("k") };
+            let level = Some(base_types::ReadConsistency::Eventual);
+            let read = world.request(*node, Request { read_consistency: level, ..request(get) });
+            read.is_ok_and(|reply| format!("{:?}", reply.result).contains("\"x\""))
+        })
+    });
+}
+
 #[test]
 fn clusters_are_listed_resolved_and_their_levels_changed() {
     let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);

@@ -10,7 +10,8 @@ const VALUE_BYTES: usize = 1_024;
 /// instructions of two runs, subtracted and divided by the difference in puts, are those of one put on all three nodes.
 ///
 /// With `USERS` set the world has `access.required`, that many users, and each put comes from one of them with a role on the
-/// keys' prefix: the difference to a run without is what deciding costs. With `GETS` set, each put is a strong get.
+/// keys' prefix: the difference to a run without is what deciding costs. With `GETS` set, each put is a strong get. With
+/// `MEMBERS` set the world has that many nodes, and each has a replica.
 #[test]
 #[ignore = "measures"]
 fn cost_of_a_put() {
@@ -18,9 +19,14 @@ fn cost_of_a_put() {
     let (puts, users, gets) = (number("PUTS", 10_000), number("USERS", 0), number("GETS", 0) > 0);
     let level: WriteConsistency =
         std::env::var("LEVEL").map_or(WriteConsistency::Strong, |level| level.parse().unwrap());
-    let mut world = World::with_access(&["nl-ams", "nl-ams", "nl-ams"], 3, 1, users > 0);
+    let members = number("MEMBERS", 3);
+    let mut world = World::with_access(&vec!["nl-ams"; members as usize], 3, 1, users > 0);
     world.ready();
-    world.done(1, alone::keyspace("costs", base_types::action::Partitioning::Range));
+    let mut keyspace = alone::keyspace("costs", base_types::action::Partitioning::Range);
+    if let Action::CreateKeyspace { rule, .. } = &mut keyspace {
+        *rule = format!("size={members}");
+    }
+    world.done(1, keyspace);
     (1..=users).for_each(|user| world.user(&format!("user-{user}"), &["writer on kv/costs/key-"], user));
     let value = Bytes::from(vec![7; VALUE_BYTES]);
     for round in 0..puts.div_ceil(PUTS_TOGETHER) {

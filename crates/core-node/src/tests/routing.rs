@@ -258,3 +258,37 @@ fn whoever_is_connected_hears_what_disk_this_is_at_once() {
     let told = world.wires.values().filter(|(to, _, event)| *to == NodeId(2) && matches!(event, Event::Frame { .. }));
     assert_eq!(told.map(|(_, lane, _)| *lane).collect::<Vec<_>>(), [LaneId(0), LaneId(1)]);
 }
+
+/// Reads that any member may answer, from a region that has none: equally near members share them, and one that is cut off
+/// costs the first of them its patience, and no more.
+#[test]
+fn eventual_reads_are_spread_over_the_nearest_members() {
+    let mut world = World::new(&["fr-par", "nl-ams", "nl-ams", "nl-ams", "fr-par"], 3, 1);
+    world.ready();
+    let target = KvTarget::Cluster(world.create(2, "metadata@users", "size=3 location=nl-ams"));
+    world.put(1, &target, "k", "v").unwrap();
+    world.run(2_000);
+    let served = |world: &World, node: u64| {
+        let core = world.nodes[&NodeId(node)].lanes[0].core.as_ref().unwrap();
+        core.metrics().router.forwards_served
+    };
+    let read = |world: &mut World| {
+        let get = Action::KvGet { target: target.clone(), key: bytes("k") };
+        let level = Some(base_types::ReadConsistency::Eventual);
+        world.request(5, Request { read_consistency: level, ..request(get) }).unwrap()
+    };
+    let before: Vec<u64> = (2..=4).map(|node| served(&world, node)).collect();
+    for _ in 0..300 {
+        read(&mut world);
+    }
+    let shares: Vec<u64> = (2..=4).map(|node| served(&world, node) - before[node as usize - 2]).collect();
+    assert!(shares.iter().all(|share| (90..=130).contains(share)), "300 reads went to three members as {shares:?}");
+    world.cut_pairs.insert((NodeId(2), NodeId(5)));
+    world.cut_pairs.insert((NodeId(5), NodeId(2)));
+    let begun = world.now;
+    for _ in 0..300 {
+        read(&mut world);
+    }
+    let took = world.now.since(begun);
+    assert!(took < Duration::from_secs(3), "300 reads beside a silent member took {took:?} of virtual time");
+}

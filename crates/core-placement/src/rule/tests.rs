@@ -53,7 +53,7 @@ fn bad_rules_are_refused_and_name_the_word() {
         ("size=", "whole number"),
         ("size=99999999999999999999999", "whole number"),
         ("size=0", "size=0"),
-        ("size=16", "write 1 to 15"),
+        ("size=64", "write 1 to 63"),
         ("location=", "label 'location' is empty"),
         ("location=fr/par", "holds '/'"),
         ("failure_domain=room", "known are chassis, rack, az, region"),
