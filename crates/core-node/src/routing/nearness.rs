@@ -5,7 +5,7 @@
 //!                        ─▶ of these, those that answered about as soon as the quickest ─▶ in turn
 //! ```
 //!
-//! Always: a member that was never asked, or not lately, counts as quick, so that it is asked and measured again; times are kept
+//! Always: a member that was never asked, or not lately, counts as quick, so that it is measured anew; times are kept
 //! of at most `MEASURED_MAX` nodes. Held by: `unknown_and_forgotten_nodes_are_asked`, `what_is_kept_is_bounded`.
 //! Not here: strong reads and writes (router.rs), whether a node is up (context/known_nodes.rs).
 
