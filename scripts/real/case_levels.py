@@ -11,6 +11,7 @@ import os
 import threading
 import time
 
+from client import Client
 from load import Load
 from world import Problem
 
@@ -55,9 +56,9 @@ class Objects:
         return answer
 
 
-def world_without_majority(run):
+def world_without_majority(run, secure=False):
     """Two of the world's three members die; keyspace and bucket of a region go on through all its nodes, restarts included."""
-    world = run.started("w", keyspace=0, regions=("pl-waw", "nl-ams", REGION, REGION, REGION), members=[1, 2, 3])
+    world = run.started("w", keyspace=0, regions=("pl-waw", "nl-ams", REGION, REGION, REGION), members=[1, 2, 3], secure=secure)
     world.keyspace("default", size=3, location=REGION, through=3)
     world.ask(3, action="CreateAccount", account="ann", display_name="Ann")
     world.ask(3, action="CreateBucket", bucket=BUCKET, account="ann", location_constraint=REGION)
@@ -67,6 +68,8 @@ def world_without_majority(run):
     world.kill(1, 2)
     down = time.monotonic()
     degraded(world, 3)
+    if secure:
+        nobody(world)
     restarts = 0
     while time.monotonic() - down < DOWN_SECONDS:
         # Cold caches: each node in turn is killed and started anew, the last world member too.
@@ -77,6 +80,8 @@ def world_without_majority(run):
         restarts += 1
         time.sleep(min(5.0, DOWN_SECONDS / 8))
     seconds = time.monotonic() - down
+    if secure:
+        nobody(world)
     world.start(1, 2)
     world.wait_ready()
     load.finish().check()
@@ -88,6 +93,20 @@ def world_without_majority(run):
             raise Problem(f"through node {number}: {len(names)} objects listed, {len(objects.stored)} put")
     run.note(f"{seconds:.0f} s without the world's majority, {restarts} restarts: {load.summary()}, {len(objects.stored)} objects, "
              f"longest gap {load.longest_gap():.1f} s")
+
+
+def secure_world_without_majority(run):
+    """The same with TLS and tokens: nodes decide by their own copies of the world's users, those that have just started too."""
+    world_without_majority(run, secure=True)
+
+
+def nobody(world):
+    """Without a token, or with a wrong one, nobody is served although the world cannot be asked."""
+    for number in LEFT:
+        for token in (None, "hive_0000000000000001_" + "x" * 43):
+            status, answer = Client(world.nodes[number].http, 5.0, world.tls, token).action({"action": "KvGet", "key": "k"})
+            if status != 401:
+                raise Problem(f"node {number} answers {'a wrong token' if token else 'nobody'} with {status} {json.dumps(answer)[:200]}")
 
 
 def everything(world, number):
@@ -139,4 +158,5 @@ def members_move(run):
     run.note(f"world and region moved from nodes 1, 2, 3 to 4, 5, 6: {load.summary()}, longest gap {load.longest_gap():.1f} s")
 
 
-CASES = [("world-without-majority", world_without_majority), ("world-members-move", members_move)]
+CASES = [("world-without-majority", world_without_majority), ("secure-world-without-majority", secure_world_without_majority),
+         ("world-members-move", members_move)]

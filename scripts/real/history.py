@@ -19,7 +19,7 @@ import threading
 import time
 import uuid
 
-from client import Client, Unreachable
+from client import Unreachable
 from world import Problem, Skip
 
 DEADLINE_MS = 2000
@@ -224,7 +224,7 @@ class History:
         end, sent = time.monotonic() + (REPEAT_SECONDS if repeat else 0), False
         while True:
             number = drawn.choice(self.through)
-            client = state.setdefault(number, Client(self.world.nodes[number].http, ATTEMPT_SECONDS))
+            client = state.setdefault(number, self.world.client(number, ATTEMPT_SECONDS))
             try:
                 status, answer = client.action(fields)
                 sure = answer.get("error", {}).get("outcome") == "not_applied"

@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 
-from client import Client, Unreachable
+from client import Unreachable
 from world import Problem
 
 # What one operation may take, over all its attempts. A node's own deadline is shorter (`DEADLINE_MS`).
@@ -72,7 +72,7 @@ class Load:
         last = "never tried"
         while time.monotonic() - start < (budget or self.budget):
             number = random.choice(self.through)
-            client = state.setdefault(number, Client(self.world.nodes[number].http, self.attempt))
+            client = state.setdefault(number, self.world.client(number, self.attempt))
             with self.lock:
                 self.attempts += 1
             try:

@@ -55,6 +55,7 @@ class Run:
         """A world that serves, with the keyspace `default` of that size."""
         world = self.world(name, **options).start()
         world.wait_ready()
+        world.wait_root_token()
         if keyspace:
             world.keyspace("default", size=keyspace)
         return world

@@ -8,6 +8,7 @@ import os
 import pathlib
 import shutil
 import signal
+import ssl
 import subprocess
 import time
 
@@ -52,7 +53,8 @@ class World:
     """`regions` names each node's region, in order; `members` are the numbers of the world's members."""
 
     def __init__(self, hive, directory, base_port, regions=("fr-par",) * 3 + ("nl-ams", "pl-waw"), members=None,
-                 region_members=None, hosts=None, tuning=None, limits=None, name="real", extra=""):
+                 region_members=None, hosts=None, tuning=None, limits=None, name="real", extra="", secure=False):
+        """`secure`: TLS on the HTTP door, and nobody is served without a token; the world's own clients show root's."""
         self.hive, self.directory, self.base_port, self.name = hive, pathlib.Path(directory), base_port, name
         self.tuning, self.limits, self.extra = tuning or {}, limits or {}, extra
         hosts = hosts or ["127.0.0.1"] * len(regions)
@@ -63,6 +65,7 @@ class World:
             self.nodes[number] = Node(self, number, region, f"{region}-{seen[region]}", hosts[number - 1])
         self.members = members or list(self.nodes)
         self.region_members = region_members
+        self.secure, self.tls, self.token = secure, None, None
         self.loads = []
 
     # -- laying out ---------------------------------------------------------------------------------
@@ -71,11 +74,21 @@ class World:
         self.directory.mkdir(parents=True, exist_ok=True)
         authority = self.directory / "ca"
         self.command("ca", "init", "--dir", str(authority), "--world", self.name)
+        if self.secure:
+            clients = str(self.clients_authority)
+            self.command("ca", "init", "--clients", "--dir", clients, "--world", self.name)
+            for node in self.nodes.values():
+                self.command("ca", "issue", "--dir", clients, "--server", str(node.number), "--address", f"{node.host},localhost")
+            self.tls = ssl.create_default_context(cafile=str(self.clients_authority / "ca.pem"))
         for node in self.nodes.values():
             node.directory.mkdir(parents=True, exist_ok=True)
             self.issue(node.number)
             node.config.write_text(self.toml(node))
         return self
+
+    @property
+    def clients_authority(self):
+        return self.directory / "clients-ca"
 
     def issue(self, number, days=365):
         node = self.nodes[number]
@@ -104,6 +117,9 @@ class World:
         lines += ["[certificates]", f"authority = {text(str(authority / 'ca.pem'))}",
                   f"certificate = {text(str(change.get('certificate', authority / f'node-{node.number}.pem')))}",
                   f"key = {text(str(change.get('key', authority / f'node-{node.number}.key')))}"]
+        if self.secure:
+            made = self.clients_authority / f"server-{node.number}"
+            lines += ["[tls]", f"certificate = {text(f'{made}.pem')}", f"key = {text(f'{made}.key')}", "[access]", "required = true"]
         for section, values in (("limits", self.limits), ("tuning", self.tuning)):
             if values:
                 lines += [f"[{section}]"] + [f"{name} = {value}" for name, value in values.items()]
@@ -182,7 +198,21 @@ class World:
     # -- looking ------------------------------------------------------------------------------------
 
     def client(self, number, timeout=5.0):
-        return Client(self.nodes[number].http, timeout)
+        return Client(self.nodes[number].http, timeout, self.tls, self.root_token())
+
+    def root_token(self):
+        """Of a secure world, as soon as a node has made it."""
+        if self.secure and not self.token:
+            made = [node.data / "root-token" for node in self.nodes.values() if (node.data / "root-token").exists()]
+            self.token = made[0].read_text().strip() if made else None
+        return self.token
+
+    def wait_root_token(self, seconds=READY_SECONDS):
+        end = time.monotonic() + seconds
+        while self.secure and not self.root_token():
+            if time.monotonic() > end:
+                raise Problem(f"no node has made the root token after {seconds} s: {self.log_tail(1)}")
+            time.sleep(0.1)
 
     def ask(self, number, timeout=35.0, **fields):
         """One action; its answer, or a Problem."""
