@@ -4,11 +4,12 @@
 //!   not whole ── a later batch proves it was durable ──▶ rot: salvaged, what is lost becomes holes
 //!      │  └───── the same batch follows elsewhere ─────▶ was cut off by an earlier recovery, or the segment was full
 //!      └── nothing follows ── nothing of the write is missing ──▶ rot: salvaged
-//!                       └──── else ──▶ torn tail: cut off and reported, the log continues here
+//!                       └──── else ──▶ torn tail: cut off and reported, the log continues after it
 //!
 //! Always: nothing is written; a batch proves the one before it durable because it is handed out only
-//! after it; what rotted is named (entry, state, or every cluster), never dropped in silence.
-//! Held by: `whatever_rots_nothing_is_missing_in_silence`, `a_torn_tail_is_cut_and_the_log_goes_on_in_its_place`.
+//! after it; what rotted is named (entry, state, or every cluster), never dropped in silence; what was cut off once is never read again,
+//! for nothing is written over it that could make it whole.
+//! Held by: `whatever_rots_nothing_is_missing_in_silence`, `a_torn_tail_is_cut_and_the_log_goes_on_after_it`, `what_was_cut_off_never_comes_back`.
 //! Not here: single batches (`salvage.rs`), what records mean (`replay.rs`).
 
 use crate::cluster::ClusterLog;
@@ -515,6 +516,8 @@ impl<'a> Walker<'a> {
             self.place.last = torn.number.saturating_sub(1);
             self.place.chain = torn.previous;
         }
+        // The next batch has the same number. Torn in turn, in this place, it could bring just what is missing here: then this
+        // batch would be whole, after decisions were made without it.
         let (segment, offset, number) = (self.segment, self.offset, torn.number);
         self.report.cut_records += u64::from(torn.records);
         self.report.cut_bytes += torn.total_bytes();
@@ -529,6 +532,9 @@ impl<'a> Walker<'a> {
         ));
         if planted(Mutant::TornIsRot) {
             self.unknown = true;
+        }
+        if !planted(Mutant::TornPlaceReused) {
+            self.offset += torn.total_bytes();
         }
     }
 
@@ -567,9 +573,12 @@ impl<'a> Walker<'a> {
         if lost.is_none() && echo.is_empty() {
             return Ok(None);
         }
-        // At the head of the next segment: there was no room for it here.
-        let places = [(self.segment, self.offset), (self.segment + 1, 0)];
-        for (segment, offset) in places.into_iter().take(if lost.is_some() { 2 } else { 1 }) {
+        let mut places = self.places_of_expected()?;
+        if lost.is_some() {
+            // At the head of the next segment: there was no room for it here.
+            places.push((self.segment + 1, 0));
+        }
+        for (segment, offset) in places {
             let Some(image) = self.images.get(segment)? else { continue };
             if let Some(records) = from_echo(&image, (self.identity, segment), offset, echo) {
                 return Ok(Some(records));
@@ -577,6 +586,21 @@ impl<'a> Walker<'a> {
         }
         // It stood nowhere (a lost or misdirected write): what it held is known all the same.
         Ok(if lost == Some(1) { from_echo_alone(self.identity, echo) } else { None })
+    }
+
+    /// Where the batch that is expected here may stand: here, or after batches of its number that were cut off.
+    fn places_of_expected(&mut self) -> Result<Vec<(u64, u64)>, LogError> {
+        let mut places = vec![(self.segment, self.offset)];
+        let Some(image) = self.images.get(self.segment)? else { return Ok(places) };
+        let mut offset = self.offset;
+        while let Some(header) = header_at(&image, self.identity, self.segment, offset) {
+            if self.expected != Some(header.number) {
+                break;
+            }
+            offset += header.total_bytes();
+            places.push((self.segment, offset));
+        }
+        Ok(places)
     }
 
     /// Where that does not do: every record that still verifies, then what the echo adds.

@@ -260,6 +260,7 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         | Mutant::ScrubIgnoresDamage
         | Mutant::AbsenceUnsealed
         | Mutant::LastRotIsTorn
+        | Mutant::TornPlaceReused
         | Mutant::ChecksBeginAnew
         | Mutant::LostHeardOnce
         | Mutant::MovedRotHidesEntry

@@ -110,7 +110,7 @@ fn rot_of_a_whole_batch_and_of_the_last_before_the_seal() {
 }
 
 #[test]
-pub fn a_torn_tail_is_cut_and_the_log_goes_on_in_its_place() {
+pub fn a_torn_tail_is_cut_and_the_log_goes_on_after_it() {
     let mut disk = TestDisk::new(config().segment_bytes);
     let (mut log, _) = open(&mut disk);
     log.append(A, &[entry(1, 1, &[1; 100])]);
@@ -137,6 +137,50 @@ pub fn a_torn_tail_is_cut_and_the_log_goes_on_in_its_place() {
         (report.torn_tail, report.damage, log.entry(A, LogIndex(2))),
         (false, vec![], Some(entry(2, 2, b"instead")))
     );
+}
+
+/// Batch 2 lacks its last sector when the node ends, and is cut off. Another batch 2 brings the same sector, and nothing else,
+/// before the node ends again.
+#[test]
+pub fn what_was_cut_off_never_comes_back() {
+    let mut disk = TestDisk::new(config().segment_bytes);
+    let (mut log, _) = open(&mut disk);
+    log.append(A, &[entry(1, 1, &[1; 100])]);
+    disk.drive(&mut log, Tick(0));
+    let payload = |first: u8| [&[first][..], &[5; 3_500]].concat();
+    let tear = |disk: &mut TestDisk, log: &mut Log, last: bool, first: u8| {
+        log.append(A, &[entry(2, 1, &payload(first))]);
+        log.poll(Tick(0)).into_iter().for_each(|action| disk.start(action));
+        let mut calls = 0;
+        // First the kind of tear (of each sector by itself), then each of the eight sectors.
+        disk.crash(&mut |_| {
+            calls += 1;
+            if calls == 1 {
+                2
+            } else {
+                u64::from((calls == 9) != last)
+            }
+        });
+    };
+    tear(&mut disk, &mut log, false, 7);
+    let (mut log, report) = open(&mut disk);
+    assert_eq!((report.torn_tail, log.last_index(A).0), (true, 1), "{:?}", report.notes);
+    tear(&mut disk, &mut log, true, 8);
+    let (mut log, report) = open(&mut disk);
+    assert_eq!((log.last_index(A).0, &report.damage[..]), (1, &[][..]), "{:?}", report.notes);
+    log.append(A, &[entry(2, 3, &payload(9))]);
+    disk.drive(&mut log, Tick(0));
+    let (_, report) = open(&mut disk);
+    assert_eq!((report.torn_tail, &report.damage[..]), (false, &[][..]), "{:?}", report.notes);
+    // And the batch that counts is told from those that do not where it rots later.
+    log.append(A, &[entry(3, 3, b"x")]);
+    disk.drive(&mut log, Tick(0));
+    idle(&mut disk, &mut log);
+    for sector in 0..8 {
+        disk.rot_sector(FIRST, 2 * BLOCK + sector * 512);
+    }
+    let (log, report) = open(&mut disk);
+    assert_eq!((&report.damage[..], log.last_index(A).0), (&[lost(A, 2, 3)][..], 3), "{:?}", report.notes);
 }
 
 #[test]

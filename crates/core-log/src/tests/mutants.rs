@@ -13,11 +13,12 @@ fn noticed(tests: &[fn()]) -> bool {
 #[test]
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_is_noticed() {
-    let tests: [fn(); 8] = [
+    let tests: [fn(); 9] = [
         damage::a_rotted_payload_is_a_hole_with_its_term_and_can_be_filled,
         damage::a_misdirected_write_is_seen_at_both_ends,
         damage::rot_of_the_last_batch_is_no_torn_tail,
-        damage::a_torn_tail_is_cut_and_the_log_goes_on_in_its_place,
+        damage::a_torn_tail_is_cut_and_the_log_goes_on_after_it,
+        damage::what_was_cut_off_never_comes_back,
         basics::a_failed_write_ends_everything,
         tails::an_earlier_life_of_a_segment_is_never_read,
         tails::idle_clusters_do_not_keep_old_segments,
@@ -28,6 +29,7 @@ fn every_planted_bug_is_noticed() {
         Mutant::TornIsRot,
         Mutant::RotIsTorn,
         Mutant::LastRotIsTorn,
+        Mutant::TornPlaceReused,
         Mutant::SkipChecksum,
         Mutant::IdentityNotChecked,
         Mutant::RecycledSegmentTrusted,
