@@ -170,6 +170,8 @@ def start_world(data, ready_file):
         sys.stderr.write(open(os.path.join(data, "dev.log"), errors="replace").read())
         sys.exit("hive dev did not start")
     check(f"a world of {NODES} nodes is ready", True, f"{time.monotonic() - start:.1f} s")
+    told = lambda: b"open to every program of this machine, and to none beyond it" in open(log.name, "rb").read()
+    check("hive dev says that it asks nobody who they are", wait_for("it says so", 10, told))
     return world
 
 

@@ -8,6 +8,8 @@ import json
 import os
 import secrets
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -105,6 +107,25 @@ class World:
                    *arguments, self.nodes[node]["http"] + path]
         return subprocess.run(command, capture_output=True, text=True).stdout
 
+    def said(self, mark):
+        """The lines of all logs that have the mark."""
+        lines = []
+        for folder, _, files in os.walk(self.home):
+            for name in files:
+                if name.endswith(".log"):
+                    with open(os.path.join(folder, name), errors="replace") as log:
+                        lines += [line for line in log if mark in line]
+        return "".join(lines)
+
+    def redis(self, node, sent):
+        """The first line of the answer of a node's Redis door to these bytes."""
+        host, port = self.nodes[node]["redis"].split("//")[1].split(":")
+        context = ssl.create_default_context(cafile=self.ready["ca"])
+        with socket.create_connection((host, int(port)), timeout=20) as plain:
+            with context.wrap_socket(plain, server_hostname=host) as door:
+                door.sendall(sent)
+                return door.recv(4096).decode(errors="replace").split("\r\n")[0]
+
     def canary(self, name):
         """A secret that nothing else contains. Each has a name, so that a find says how it got there."""
         secret = f"canary.{name}." + secrets.token_hex(16)
@@ -132,6 +153,7 @@ def main():
             s3_keys(world)
             break_glass(world)
             canaries(world)
+            canaries_of_databases(world)
             panic_on_purpose(world)
             majority_lost(world)
             secrets_stay(world)
@@ -147,6 +169,9 @@ def doors(world):
     made = [path for node in world.nodes if os.path.exists(path := os.path.join(node["data"], "root-token"))]
     check(len(made) == 1 and oct(os.stat(made[0]).st_mode)[-3:] == "600", f"root's first token is in {made}, or others may read it")
     check(open(made[0]).read().strip() == world.ready["token"], "the ready file has another token")
+    named = [path for path in made if path in world.said("root-token")]
+    check(named == made, f"no log says that root's first token is in {made}")
+    check("every door speaks TLS and asks for a credential" in world.said("every door"), "hive dev --secure does not say what it asks for")
     check(world.curl(0, "/health") == "200" and world.curl(1, "/ready") == "200", "/health or /ready asks who it is")
     for path in ["/metrics", "/get?key=k", "/put?key=k&value=v"]:
         check(world.curl(0, path) == "401", f"{path} is answered to nobody")
@@ -386,6 +411,42 @@ def canaries(world):
     for each in range(len(world.nodes)):
         command = ["curl", "-s", "-m", "20", "--cacert", world.ready["ca"], *allowed, world.nodes[each]["http"] + "/metrics"]
         world.search("metrics", subprocess.run(command, capture_output=True).stdout)
+
+
+def canaries_of_databases(world):
+    """The same through the doors of Redis and etcd, which take passwords, too."""
+    with open(os.path.join(world.home, "password")) as file:
+        password = file.read().strip()
+
+    def command(*words):
+        return f"*{len(words)}\r\n".encode() + b"".join(f"${len(word)}\r\n{word}\r\n".encode() for word in words)
+    check(world.redis(1, command("AUTH", "pat", password)) == "+OK", "a password does not get in at the Redis door")
+    for node, (name, expected, sent) in enumerate([
+            ("redis-wrong", "-WRONGPASS", lambda secret: command("AUTH", "pat", secret)),
+            ("redis-alone", "-WRONGPASS", lambda secret: command("AUTH", secret)),
+            ("redis-hello", "-WRONGPASS", lambda secret: command("HELLO", "3", "AUTH", "pat", secret)),
+            ("redis-too-long", "-ERR Protocol error", lambda secret: f"*2\r\n$4\r\nAUTH\r\n$999999999\r\n{secret}".encode()),
+            ("redis-inline", "-ERR Protocol error", lambda secret: f'AUTH pat "{secret}\r\n'.encode()),
+            ("redis-unknown", "-", lambda secret: command("AUTHENTICATE", secret)),
+            ("redis-before", "-NOAUTH", lambda secret: command("ACL", "SETUSER", "x", ">" + secret))]):
+        got = world.redis(node % 2, sent(world.canary(name)))
+        check(got.startswith(expected), f"{name}: {got}, not {expected}")
+
+    def etcd(node, path, body, *arguments):
+        asked = ["curl", "-s", "-m", "20", "-o", "/dev/null", "-w", "%{http_code}", "--cacert", world.ready["ca"], *arguments,
+                 "-d", body, world.nodes[node]["etcd"] + path]
+        return subprocess.run(asked, capture_output=True, text=True).stdout
+    named = '{"name":"pat","password":"%s"}'
+    check(etcd(0, "/v3/auth/authenticate", named % password) == "200", "a password does not get in at etcd's door")
+    for name, expected, path, body, arguments in [
+            ("etcd-wrong", "400", "/v3/auth/authenticate", named, []),
+            ("etcd-cut-off", "400", "/v3/auth/authenticate", named[:-1], []),
+            ("etcd-token", "401", "/v3/kv/range", '{"key":"aw=="}', ["-H", "Authorization: %s"]),
+            ("etcd-user", "401", "/v3/auth/user/add", named, [])]:
+        secret = world.canary(name)
+        fill = lambda text: text.replace("%s", secret)
+        got = etcd(1, path, fill(body), *map(fill, arguments))
+        check(got == expected, f"{name}: {got}, not {expected}")
 
 
 def panic_on_purpose(world):

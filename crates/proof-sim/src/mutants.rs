@@ -156,6 +156,8 @@ const STORIES: &[(Mutant, &str)] = &[
     (Mutant::PinIgnored, include_str!("../scenarios/both-doors-while-leaders-change.toml")),
     (Mutant::GarbageStays, include_str!("../scenarios/both-doors-while-leaders-change.toml")),
     (Mutant::TakeoverRenewsNothing, include_str!("../scenarios/both-doors-while-leaders-change.toml")),
+    (Mutant::UpkeepPauseOverslept, include_str!("../scenarios/lease-due-while-the-leader-pauses.toml")),
+    (Mutant::TornPlaceReused, include_str!("../scenarios/second-tear-over-a-cut-off-batch.toml")),
     (Mutant::UpkeepSleeps, include_str!("../scenarios/leases-end-through-leader-changes.toml")),
     (Mutant::LeaseEndsEarly, include_str!("../scenarios/leases-end-through-leader-changes.toml")),
     (Mutant::RenewalForgotten, include_str!("../scenarios/leases-end-through-leader-changes.toml")),

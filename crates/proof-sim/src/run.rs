@@ -11,6 +11,7 @@ mod outage;
 mod redis;
 mod upgrade;
 mod users;
+mod weak;
 
 use crate::excuses::{Excuse, Uses};
 use crate::faults;
@@ -700,6 +701,7 @@ impl Run {
         {
             return;
         }
+        self.weak_writes_commit();
         self.audit_buckets();
         self.audit_uploads_and_versions();
         self.audit_places();

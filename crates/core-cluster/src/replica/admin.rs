@@ -308,7 +308,7 @@ impl Replica {
         let replica = self.meta.next_replica;
         let mut changes = vec![(ChangeKind::AddLearner, replica)];
         if let Some(old) = old {
-            self.check_quorum_without(lane, since, old)?;
+            self.check_quorum_without(lane, since, old, None)?;
             changes.push((ChangeKind::Remove, old.replica));
         }
         self.propose_members(ChangeContext { changes, added: vec![Member { replica, node, disk, learner: true }] })
@@ -321,7 +321,7 @@ impl Replica {
                 format!("node {node} holds the only voter of cluster {}; delete the cluster instead", self.spec.name);
             return Err(Refusal::new(ErrorCode::LastVoter, message));
         }
-        self.check_quorum_without(lane, since, member)?;
+        self.check_quorum_without(lane, since, member, None)?;
         if node == lane.config.node {
             return self.hand_over_to_best();
         }
@@ -389,7 +389,7 @@ impl Replica {
             return Err(Refusal::new(ErrorCode::QuorumAtRisk, message));
         }
         if node == lane.config.node {
-            self.check_quorum_without(lane, since, member)?;
+            self.check_quorum_without(lane, since, member, None)?;
             return self.hand_over_to_best();
         }
         self.propose_replacement(lane, since, Some(member), (node, member.disk))
@@ -467,10 +467,18 @@ impl Replica {
 
     /// The library's own mark of who is active is wiped once every election timeout: a client that asks in step
     /// with that would be refused for ever. So what counts is who has answered since then.
-    fn check_quorum_without(&self, lane: &LaneContext, since: Tick, leaving: Member) -> Result<(), Refusal> {
+    /// `joining` begins to vote in the same step.
+    fn check_quorum_without(
+        &self,
+        lane: &LaneContext,
+        since: Tick,
+        leaving: Member,
+        joining: Option<ReplicaId>,
+    ) -> Result<(), Refusal> {
         let membership = &self.meta.membership;
+        let joining = joining.filter(|_| !planted(Mutant::JoiningNotCounted));
         let voters: BTreeSet<ReplicaId> =
-            membership.voters.iter().chain(&membership.voters_outgoing).copied().collect();
+            membership.voters.iter().chain(&membership.voters_outgoing).copied().chain(joining).collect();
         let voters: Vec<ReplicaId> = voters.into_iter().filter(|voter| *voter != leaving.replica).collect();
         let down = |voter: &ReplicaId| self.meta.node_of(*voter).is_some_and(|node| lane.down.contains(&node));
         let assumed = |voter: &ReplicaId| planted(Mutant::QuorumGuardAssumes) && !down(voter);
@@ -539,7 +547,7 @@ impl Replica {
                 return;
             }
             Some(old) if old.replica == self.spec.replica => {}
-            Some(old) if self.check_quorum_without(lane, lately(lane, now), old).is_err() => return,
+            Some(old) if self.check_quorum_without(lane, lately(lane, now), old, Some(learner)).is_err() => return,
             Some(old) => changes.push((ChangeKind::Remove, old.replica)),
             None => {}
         }

@@ -233,6 +233,22 @@ fn a_dead_members_place_goes_to_another_node_in_one_joint_change() {
     assert!(nodes.len() == 3 && nodes.contains(&4) && !nodes.contains(&lost), "{nodes:?}");
 }
 
+/// A member is dead, and another one's place is to go to node 4: who comes counts among those who stay (seed 836).
+#[test]
+pub fn a_members_place_goes_to_another_node_beside_a_dead_member() {
+    let mut world = World::new(4, 3, 0);
+    (0..50).for_each(|number| world.put(&format!("key-{number}"), "value"));
+    let leader = world.leader();
+    let others: Vec<u64> = (1..=3).filter(|node| *node != leader).collect();
+    world.kill(others[0]);
+    world.run(500);
+    replace_member(&mut world, others[1], leader);
+    world.put("k", "x");
+    let leader = world.leader();
+    let nodes: Vec<u64> = world.view(leader).unwrap().members.iter().map(|member| member.node.0).collect();
+    assert!(nodes.len() == 3 && nodes.contains(&4) && !nodes.contains(&others[1]), "{nodes:?}");
+}
+
 #[test]
 fn a_leaders_place_goes_to_another_node_after_it_has_handed_over() {
     let mut world = World::new(4, 3, 0);

@@ -209,6 +209,14 @@ fn door_beyond_loopback_is_refused_unless_insecure() {
         "{refused}"
     );
     assert!(home.error(&s3("[::ffff:10.0.0.5]:7401")).contains("which other machines reach"));
+    for door in ["etcd", "redis"] {
+        let with = |listen: &str| format!("{GOOD}[{door}]\nlisten = \"{listen}\"\n");
+        let refused = home.error(&with("0.0.0.0:7801"));
+        let lacks = format!("{door}.listen is 0.0.0.0:7801, which other machines reach, and this door has neither TLS nor authentication");
+        assert!(refused.contains(&lacks), "{refused}");
+        home.load(&with("127.0.0.1:7801")).unwrap();
+        assert!(home.load(&format!("insecure = true\n{}", with("0.0.0.0:7801"))).unwrap().insecure);
+    }
     for text in [s3("127.0.0.9:7401"), s3("[::1]:7401"), http("[::1]:7101")] {
         home.load(&text).unwrap();
     }

@@ -31,7 +31,7 @@ struct Waits {
 #[derive(Default)]
 pub struct Stalls {
     last: BTreeMap<(usize, usize), Waits>,
-    /// What each lane led in its sleep when its stall began, or was last judged: who is woken has its time from then on.
+    /// What each lane led in its sleep since its stall began, or was last judged: who is woken has its time from then on.
     asleep: BTreeMap<(usize, usize), BTreeSet<ClusterId>>,
 }
 
@@ -69,6 +69,14 @@ impl World {
         let tuning = &self.plan.tuning;
         let election_us = tuning.tick_ms * tuning.election_ticks as u64 * 1_000;
         self.schedule(self.now + election_us * 5 / 2, Due::StallJudged { node, lane, life });
+    }
+
+    /// What leads and falls asleep while its lane waits to be judged has its time from when it is woken, too (seed 1087: one was
+    /// woken 0.7 ms before the judgement).
+    pub(super) fn note_sleep(&mut self, node: usize, lane: usize, machine: &dyn crate::machine::Machine) {
+        let Some(asleep) = self.stalls.asleep.get_mut(&(node, lane)) else { return };
+        let glances = machine.glances().into_iter();
+        asleep.extend(glances.filter(|glance| glance.is_leader && glance.quiesced).map(|glance| glance.cluster));
     }
 
     /// Whether a write of a node is, or was until just now, under way for so long that its log may count as failed.

@@ -87,6 +87,7 @@ impl World {
         super::lost_majority::note_begun(self, machine.take_begun());
         self.weigh(node, led, machine.as_ref());
         self.watch_lease(node, machine.as_ref());
+        self.note_sleep(node, lane, machine.as_ref());
         super::watch::watch_replicas(self, node, lane, machine.as_ref());
         let voted = watch_terms && term_sum(machine.as_ref()) != terms_before;
         let wake = machine.next_wake();
