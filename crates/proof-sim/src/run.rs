@@ -701,7 +701,8 @@ impl Run {
         {
             return;
         }
-        self.weak_writes_commit();
+        let committed = self.world.now + weak::COMMIT_US;
+        self.pump(committed, weak::are_applied);
         self.audit_buckets();
         self.audit_uploads_and_versions();
         self.audit_places();

@@ -324,7 +324,7 @@ impl World {
         watch::watch_nodes(self);
         let at = self.queue.next_at()?;
         if at > until {
-            // Who waits for a moment that has passed already turns no clock back (seed 836: its audit began late).
+            // A moment that has passed already turns no clock back (seed 836: its audit began late).
             self.now = self.now.max(until);
             return None;
         }

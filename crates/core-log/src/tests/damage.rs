@@ -172,7 +172,7 @@ pub fn what_was_cut_off_never_comes_back() {
     disk.drive(&mut log, Tick(0));
     let (_, report) = open(&mut disk);
     assert_eq!((report.torn_tail, &report.damage[..]), (false, &[][..]), "{:?}", report.notes);
-    // And the batch that counts is told from those that do not where it rots later.
+    // And the batch that counts is distinguished from those that do not where it rots later.
     log.append(A, &[entry(3, 3, b"x")]);
     disk.drive(&mut log, Tick(0));
     idle(&mut disk, &mut log);
