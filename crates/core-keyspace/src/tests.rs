@@ -784,19 +784,41 @@ fn a_document_is_read_as_it_was_written_and_damage_is_refused() {
     }
 }
 
-#[test]
-fn a_static_topology_becomes_a_keyspace() {
-    let shard = |index: u32, address: &str, replicas: &[&str]| StaticShard {
+fn shard(index: u32, address: &str, replicas: &[&str]) -> StaticShard {
+    StaticShard {
         name: format!("shard{index}"),
         index,
         address: address.into(),
         replicas: replicas.iter().map(|r| r.to_string()).collect(),
-    };
+    }
+}
+
+/// Two members have no majority once one of them is dead. The third is another node of the file, and each node gets as many.
+#[test]
+fn a_shard_with_one_replica_gets_a_third_member() {
+    let plan =
+        from_static_topology("x", &[shard(0, "a", &["b"]), shard(1, "c", &["d"]), shard(2, "e", &["f"])]).unwrap();
+    assert_eq!(plan.members, [["a", "b", "c"], ["c", "d", "e"], ["e", "f", "a"]]);
+    assert!(plan.create.rule.starts_with("size=3 ") && plan.warning.is_none());
+    let crossed =
+        from_static_topology("x", &[shard(0, "a", &["b"]), shard(1, "b", &["c"]), shard(2, "c", &["a"])]).unwrap();
+    assert_eq!(crossed.members, [["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"]]);
+    // Two nodes cannot do it, and the start says so; one even less.
+    let two = from_static_topology("x", &[shard(0, "a", &["b"]), shard(1, "b", &["a"])]).unwrap();
+    assert_eq!(two.members, [["a", "b"], ["b", "a"]]);
+    assert!(two.warning.unwrap().contains("names no third node"));
+    assert!(from_static_topology("x", &[shard(0, "a", &[])]).unwrap().warning.unwrap().contains("lost with its node"));
+    let three = from_static_topology("x", &[shard(0, "a", &["b", "c"])]).unwrap();
+    assert_eq!((three.members[0].len(), three.warning), (3, None));
+}
+
+#[test]
+fn a_static_topology_becomes_a_keyspace() {
     let shards = [shard(1, "127.0.0.3:8080", &["127.0.0.33:8080"]), shard(0, "127.0.0.2:8080", &["127.0.0.22:8080"])];
     let plan = from_static_topology("default", &shards).unwrap();
-    assert_eq!(plan.members[0], ["127.0.0.2:8080", "127.0.0.22:8080"]);
+    assert_eq!(plan.members[0][..2], ["127.0.0.2:8080", "127.0.0.22:8080"]);
     assert_eq!((plan.create.clusters, plan.create.partitions), (2, 64));
-    assert!(plan.create.rule.starts_with("size=2 "));
+    assert!(plan.create.rule.starts_with("size=3 "));
     let document = plan.create.document().unwrap();
     assert!(document.owners.iter().enumerate().all(|(p, owner)| p % 2 == usize::from(*owner)));
     let gap = [shard(0, "a", &[]), shard(2, "b", &[])];

@@ -3,12 +3,13 @@
 //!
 //! A shard's address and its replicas' addresses name nodes by where their HTTP door is. The cluster
 //! is first made by rule (`size` = 1 + replicas, any chassis), then given exactly the listed nodes as
-//! members and the shard's own address as leader (`ShapeClusters`). Keys go to shard
+//! members and the shard's own address as leader (`ShapeClusters`). Two members are no better than one where one of them
+//! dies, so a shard with one replica gets another node of the file as its third member. Keys go to shard
 //! `hash mod shards` as in the paper; behind that stand more, smaller partitions, so that the keyspace
 //! can be resharded online, which the paper's store cannot.
 //!
 //! Always: indexes are 0, 1, 2, … without gaps, in any order in the file.
-//! Held by: `a_static_topology_becomes_a_keyspace`.
+//! Held by: `a_static_topology_becomes_a_keyspace`, `a_shard_with_one_replica_gets_a_third_member`.
 //! Not here: YAML (the edge parses it).
 
 use crate::document::{cluster_name, KeyspaceSpec};
@@ -45,6 +46,8 @@ pub struct StaticPlan {
     pub create: KeyspaceSpec,
     /// For each of its clusters, by number: the addresses of its members, the leader's first.
     pub members: Vec<Vec<String>>,
+    /// What the file cannot promise, and what would do.
+    pub warning: Option<&'static str>,
 }
 
 /// Why a topology is no good.
@@ -82,11 +85,15 @@ pub fn from_static_topology(keyspace: &str, shards: &[StaticShard]) -> Result<St
         };
         *place = Some(members_of(shard)?);
     }
-    let members: Vec<Vec<String>> = members.into_iter().flatten().collect();
+    let mut members: Vec<Vec<String>> = members.into_iter().flatten().collect();
     let size = members[0].len();
     if let Some(other) = members.iter().find(|m| m.len() != size) {
         return Err(TopologyError::UnevenReplicas(size - 1, other.len() - 1));
     }
+    if size == 2 {
+        add_thirds(&mut members);
+    }
+    let size = members[0].len();
     let shards = count as u16;
     let create = KeyspaceSpec {
         kind: KeyspaceKind::Plain,
@@ -99,7 +106,35 @@ pub fn from_static_topology(keyspace: &str, shards: &[StaticShard]) -> Result<St
         rule: format!("size={size} location=world failure_domain=chassis"),
         engine: None,
     };
-    Ok(StaticPlan { create, members })
+    Ok(StaticPlan { create, members, warning: warning(size) })
+}
+
+/// Gives each shard of two members a third: the next node of the file, so that each node gets as many. Nothing changes where the
+/// file names two nodes only.
+fn add_thirds(members: &mut [Vec<String>]) {
+    let mut nodes: Vec<String> = Vec::new();
+    for address in members.iter().flatten() {
+        if !nodes.contains(address) {
+            nodes.push(address.clone());
+        }
+    }
+    if nodes.len() < 3 {
+        return;
+    }
+    for (number, shard) in members.iter_mut().enumerate() {
+        // From the shard's own replica on, in the file's order.
+        let from = nodes.iter().position(|node| *node == shard[1]).unwrap_or(number);
+        let third = nodes.iter().cycle().skip(from).take(nodes.len()).find(|node| !shard.contains(node)).cloned();
+        shard.extend(third);
+    }
+}
+
+fn warning(size: usize) -> Option<&'static str> {
+    match size {
+        1 => Some("its shards have no replica: each is lost with its node; list two replicas of each shard"),
+        2 => Some("its shards have two members each and it names no third node: while one of the two is down, its shards take no writes and answer no strong reads; list two replicas of each shard"),
+        _ => None,
+    }
 }
 
 fn members_of(shard: &StaticShard) -> Result<Vec<String>, TopologyError> {

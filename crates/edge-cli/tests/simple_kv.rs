@@ -123,7 +123,18 @@ fn figure_one_serves_by_the_papers_flags() {
     all_are_there();
     drop(nodes);
     // The same lines start what is there.
-    let _nodes = start_all();
+    let [_master0, replica0, _master1, _replica1] = start_all();
     wait_ready(home.path(), &at);
     all_are_there();
+    // A shard has one replica in the file, and bears its death all the same: another node is its third member.
+    drop(replica0);
+    let begun = Instant::now();
+    for number in 0..40 {
+        let node = &at[[0, 2, 3][number % 3]];
+        let put = format!("/put?key=k{number}&value=w{number}");
+        while ask(node, &put, None) != Ok((200, "OK\n".into())) {
+            assert!(begun.elapsed() < READY_WAIT_MAX, "k{number} is not written without a replica");
+        }
+        assert_eq!(ask(node, &format!("/get?key=k{number}"), None), Ok((200, format!("w{number}"))));
+    }
 }

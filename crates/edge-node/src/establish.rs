@@ -34,6 +34,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub async fn run(door: Rc<LaneDoor>, shards: Vec<TopologyShard>, own_http: String) {
     let Some(first) = shards.first() else { return };
     door.push(Event::Hold { reason: Some(HOLD.into()) });
+    warn_of_what_it_cannot_bear(&shards);
     let outcome = if first.address == own_http {
         establish(&door, &shards).await
     } else {
@@ -52,6 +53,14 @@ pub async fn run(door: Rc<LaneDoor>, shards: Vec<TopologyShard>, own_http: Strin
         ),
     }
     door.push(Event::Hold { reason: None });
+}
+
+/// A file is checked when it is loaded; what it promises less than its reader may think is said at each start.
+fn warn_of_what_it_cannot_bear(shards: &[TopologyShard]) {
+    let shards: Vec<_> = shards.iter().map(TopologyShard::translate).collect();
+    if let Ok(StaticPlan { warning: Some(warning), .. }) = from_static_topology(KEYSPACE, &shards) {
+        tracing::warn!("the static topology cannot bear the loss of a node: {warning}");
+    }
 }
 
 /// Waits until another node has made the topology; where its keyspace is there already, there is nothing to wait for.
