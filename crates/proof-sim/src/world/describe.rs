@@ -2,6 +2,7 @@
 
 use crate::trace::line::{About, Kind, Line};
 use base_types::action::{Action, KvTarget};
+use base_types::codec::Reader;
 use base_types::ClusterId;
 use bytes::Bytes;
 use core_cluster::api::LocalKind;
@@ -73,11 +74,23 @@ pub(super) fn event_lines(event: &Event, name: impl Fn(ClusterId) -> About) -> V
     }
 }
 
+/// A message between lanes alone, which come without the frames of nodes (lane_machine.rs).
+fn lane_line(frame: &Bytes, name: impl Fn(ClusterId) -> About) -> Option<Line> {
+    let mut input = Reader::new(frame.clone());
+    let cluster = ClusterId(input.u64("cluster").ok()?);
+    input.u32("generation").ok()?;
+    let said = describe_payload(&input.rest());
+    Some(Line::new(Kind::Turn, said.text).routine(said.routine).about(Some(name(cluster))))
+}
+
 fn frame_lines(frame: &Bytes, name: impl Fn(ClusterId) -> About) -> Vec<Line> {
     let line = |text: String| Line::new(Kind::Turn, text);
     let items = match core_node::frame::decode(frame.clone()) {
         Ok(frame) => frame.items,
-        Err(error) => return vec![line(format!("{} bytes that are no frame: {error}", frame.len()))],
+        Err(error) => {
+            let of_lane = lane_line(frame, &name);
+            return vec![of_lane.unwrap_or_else(|| line(format!("{} bytes that are no frame: {error}", frame.len())))];
+        }
     };
     let of_item = |item: &Item| match item {
         Item::Peer { cluster, payload, .. } => {
