@@ -1,6 +1,7 @@
 //! A node's own clock: the true time, seen through an offset, a drift and jumps.
 //!
 //! Always: it never goes back; `true_at(local_at(t)) >= t` up to rounding.
+//! Held by: `drifts_jumps_and_never_goes_back`.
 
 use base_types::Tick;
 

@@ -3,6 +3,7 @@
 //! the vote, power loss with slow disks, snapshots, lost requests, moves, members, buckets.
 //!
 //! Always: a bent plan promises no less than another: what it breaks a correct world survives.
+//! Held by: `every_kind_is_drawn_and_every_bent_plan_is_one_this_simulator_runs`.
 //! Not here: the unbent plan (`swarm`).
 
 use crate::plan::{FaultKind, Hazard, Layer, Plan};

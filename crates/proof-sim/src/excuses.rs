@@ -1,6 +1,7 @@
 //! Excuses: what the checks let pass because of what was done to the world. Each has a name and is counted.
 //!
 //! Always: a use is counted once for what it is about (a node's life, a replica, an operation), however often it is seen.
+//! Held by: `a_use_counts_once_for_what_it_is_about`.
 //! Not here: when each is granted (the check that grants it says so).
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,6 +2,7 @@
 //!
 //! Always: numbers are sums over the runs named on the page; a fault kind that never fired in a large
 //! run is a failure of the simulator itself.
+//! Held by: `a_large_run_in_which_nothing_fired_has_failed`.
 
 use crate::excuses::Excuse;
 use crate::marks::{Marks, Walked};

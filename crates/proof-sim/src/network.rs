@@ -2,6 +2,7 @@
 //! of them, which come up and go down as TCP's would: reset at once, or found dead by a timeout.
 //!
 //! Always: frames keep their order on a link unless reordering is on.
+//! Held by: `keeps_order_cuts_one_way_and_mends_what_was_cut_twice`.
 //! Not here: queues of events (`world`).
 
 use crate::plan::FaultKind;

@@ -2,6 +2,7 @@
 //!
 //! Always: reads as the flat file it stands for. Blocks are kept without the zeros they end with (most of
 //! a small batch is padding) and are shared between a disk and its images until one of them is written.
+//! Held by: `is_the_flat_file_it_stands_for`.
 //! Not here: when bytes become durable, and how they are damaged (`disk`).
 
 use core_log::BLOCK_BYTES;

@@ -2,6 +2,7 @@
 //! debugging, then clients, then time.
 //!
 //! Always: the result fails with the same check; bounded by `RUNS_MAX` runs.
+//! Held by: `keeps_only_what_the_failure_needs`.
 
 use crate::plan::{Hazard, Plan};
 

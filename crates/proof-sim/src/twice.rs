@@ -3,6 +3,7 @@
 //!
 //! Always: one seed in `SAMPLE_EVERY` of a run, and at least its first, is run twice; the two runs
 //! share nothing but the program.
+//! Held by: `one_in_a_hundred_and_at_least_the_first`.
 //! Not here: what is hashed (`trace`), other machines and compilers (nobody promises those).
 
 use crate::plan::Layer;

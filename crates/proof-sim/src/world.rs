@@ -4,6 +4,7 @@
 //!
 //! Always: one thread, one queue ordered by (time, number), every choice from a seeded stream: the
 //! same plan gives the same trace.
+//! Held by: `goes_by_time_and_then_by_who_came_first`.
 //! Not here: turns, disks, links, clients and lives (the modules below), load (`load`), faults
 //! (`faults`), phases (`run`).
 
