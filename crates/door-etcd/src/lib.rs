@@ -3,7 +3,7 @@
 //! ```text
 //!   etcdctl, any etcd client ─▶ hyper, tonic (edge-node) ─▶ this crate ─▶ Store ─▶ the node's cores (edge-node)
 //! ```
-//! Always: nothing is decided here: a transaction is one command, and what it means is the backend's to say.
+//! By design: nothing is decided here: a transaction is one command, and what it means is the backend's to say.
 //! Not here: sockets, TLS, who may come in (edge-node); what a commit does (core-backends, versioned/).
 
 pub mod auth;

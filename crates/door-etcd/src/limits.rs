@@ -1,6 +1,6 @@
 //! What clients may use of this door.
 //!
-//! Always: every number has a default that a request meets before anybody is asked who it is.
+//! By design: every number has a default that a request meets before anybody is asked who it is.
 //! Not here: connections, and streams of HTTP/2 (edge-node).
 
 use std::time::Duration;

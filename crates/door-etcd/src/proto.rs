@@ -1,6 +1,6 @@
 //! Messages and services of etcd, generated from its .proto files (build.rs).
 //!
-//! Always: as etcd publishes them; bytes are `Bytes`.
+//! By design: as etcd publishes them; bytes are `Bytes`.
 //! Not here: what they mean.
 #![allow(missing_docs, clippy::all, clippy::pedantic, rustdoc::all)]
 

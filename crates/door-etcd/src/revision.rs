@@ -1,6 +1,6 @@
 //! Revisions of etcd are stamps of the store: a namespace without a change is at 1, as a new etcd is, and its first change at 2.
 //!
-//! Always: a number that etcd's clients give (signed) and a stamp (unsigned) meet here and nowhere else.
+//! By design: a number that etcd's clients give (signed) and a stamp (unsigned) meet here and nowhere else.
 //! Not here: which revision goes into a header (`door.rs`).
 
 /// The revision of a stamp.

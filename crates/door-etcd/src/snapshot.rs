@@ -5,6 +5,7 @@
 //! ```
 //! Always: it holds the keys of one stamp with their values, revisions, versions and leases, and is compacted at that stamp: no history, and
 //! no deleted keys. Its files have no name, so nothing is left of them. One is made at a time; memory does not grow with it.
+//! Held by: `a_snapshot_has_all_keys_by_revision_and_the_leases`, `one_is_made_at_a_time_and_a_refusal_ends_it`.
 //! Not here: users and roles, which are the world's; what else etcd keeps (restore makes its members).
 
 pub(crate) mod bolt;

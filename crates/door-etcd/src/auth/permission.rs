@@ -5,6 +5,7 @@
 //!   one key     kv/<namespace>/*key:<key>         a range     kv/<namespace>/*range:<from>*<end>, without end: all from there on
 //! ```
 //! Always: [`of_rules`] gives back what [`rule`] made, and leaves out rules that are no permission of etcd's.
+//! Held by: `permissions_become_rules_and_come_back`, `rules_elsewhere_are_no_permissions`.
 //! Not here: what a rule covers (base-access).
 
 use crate::proto::authpb::permission::Type;

@@ -1,6 +1,7 @@
 //! The Lock service.
 //!
 //! Always: the lock is held while its key is there; the call that has it answers the key.
+//! Held by: `one_holds_the_lock_at_a_time`.
 //! Not here: the order of those that wait (`queue.rs`).
 
 use super::queue::{Queue, Withdrawal};

@@ -1,6 +1,7 @@
 //! The queue of those that wait for one name: keys below a prefix, by creation.
 //!
 //! Always: each waits for the youngest key that is older than its own, so one release wakes one. A wait reads again before it ends.
+//! Held by: `leadership_passes_on_in_order`.
 //! Not here: what the first of the queue is called (`election.rs`, `lock.rs`).
 
 use crate::door::Door;

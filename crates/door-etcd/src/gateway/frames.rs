@@ -1,6 +1,6 @@
 //! Messages of gRPC in a body: a flag, a length, the bytes.
 //!
-//! Always: bodies come from this crate's own services, so their lengths are bounded where they were encoded.
+//! By design: bodies come from this crate's own services, so their lengths are bounded where they were encoded.
 //! Not here: what messages are.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};

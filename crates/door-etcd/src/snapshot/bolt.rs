@@ -7,6 +7,7 @@
 //! ```
 //! Always: memory is that of one page for each level; a page that is not full is written only at the end of its bucket; a pair that is
 //! larger than a page has pages that follow it. The two first pages are written last, so a file without them is none.
+//! Held by: `what_is_written_is_read_back`, `large_values_have_pages_that_follow`.
 //! Not here: which buckets etcd wants (`snapshot.rs`).
 
 use std::fs::File;

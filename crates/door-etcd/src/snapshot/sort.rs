@@ -1,6 +1,7 @@
 //! Sorts rows by revision, in a file: runs that fit into memory are sorted and written, then merged.
 //!
 //! Always: rows of one revision keep the order in which they came; memory is one run, and a buffer of each run while they are merged.
+//! Held by: `runs_are_merged_in_order`.
 //! Not here: what a row is (bytes), how many there may be (`snapshot.rs`).
 
 use std::cmp::Reverse;
