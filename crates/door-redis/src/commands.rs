@@ -45,9 +45,9 @@ pub(crate) fn number<T: std::str::FromStr>(word: Option<&Bytes>) -> Option<T> {
     std::str::from_utf8(word?).ok()?.parse().ok()
 }
 
-/// Why a command of Redis' is none of Hive's.
-fn not_offered(name: &str) -> RedisReply {
-    let why = match name {
+/// Why a command of Redis' is none of Hive's, where it never is.
+fn why_not(name: &str) -> Option<&'static str> {
+    Some(match name {
         "bgsave" | "save" | "bgrewriteaof" => "every acknowledged write is on disk; there is nothing to save",
         "replicaof" | "slaveof" | "failover" => "replicas are placed by the keyspace's rule; see `hive ctl`",
         "psync" | "sync" | "replconf" => "replicas do not speak Redis' replication protocol",
@@ -56,8 +56,17 @@ fn not_offered(name: &str) -> RedisReply {
         "module" => "there are no modules",
         "function" | "fcall" | "fcall_ro" => "functions are not offered; use EVAL",
         "migrate" | "restore-asking" => "keys are not moved by clients",
-        _ => "it is not offered here",
-    };
+        _ => return None,
+    })
+}
+
+/// The refusal of a command that is never carried out. MULTI gives it at once, and not when everything is to be done.
+pub(crate) fn never_done(name: &str) -> Option<RedisReply> {
+    why_not(name).map(|_| not_offered(name))
+}
+
+fn not_offered(name: &str) -> RedisReply {
+    let why = why_not(name).unwrap_or("it is not offered here");
     error(format!("ERR {}: {why}", name.to_ascii_uppercase()))
 }
 

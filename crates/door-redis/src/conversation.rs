@@ -204,6 +204,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
         if self.connection.client.multi.is_some()
             && !matches!(spec.name, "exec" | "discard" | "multi" | "watch" | "quit" | "reset")
         {
+            if let Some(refused) = commands::never_done(spec.name) {
+                self.connection.client.fail_queue();
+                return Step::Reply(refused);
+            }
             return Step::Reply(self.connection.client.queue(spec, words));
         }
         let waits = spec.blocking && (!spec.name.starts_with("xread") || waiting::has_block(&words));

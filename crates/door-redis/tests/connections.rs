@@ -202,6 +202,13 @@ async fn a_transaction_is_one_call() {
         client.expect_line("-EXECABORT Transaction discarded because of previous errors.").await;
         client.send("EXEC").await;
         client.expect_line("-ERR EXEC without MULTI").await;
+        // What is never carried out is refused when it is queued, and not after the others were done.
+        client.ask("MULTI\r\nSET a 3", "+OK +QUEUED ").await;
+        client.send("SAVE").await;
+        client.expect_line("-ERR SAVE: every acknowledged write is on disk; there is nothing to save").await;
+        client.send("EXEC").await;
+        client.expect_line("-EXECABORT Transaction discarded because of previous errors.").await;
+        client.ask("GET a", "$1 1 ").await;
     })
     .await;
 }

@@ -259,6 +259,41 @@ fn whoever_is_connected_hears_what_disk_this_is_at_once() {
     assert_eq!(told.map(|(_, lane, _)| *lane).collect::<Vec<_>>(), [LaneId(0), LaneId(1)]);
 }
 
+/// The world's leader does not hear the leader of a cluster, and calls its node down. Everybody else has a connection to it, and
+/// uses the cluster all the same.
+#[test]
+fn a_leader_that_only_the_map_calls_down_is_asked() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par", "nl-ams", "nl-ams", "nl-ams"], 3, 1);
+    world.ready();
+    let of_world = world.leader(&"allocator/reference@world".parse().unwrap());
+    let name = world.create(4, "metadata@users", "size=3 location=nl-ams");
+    let target = KvTarget::Cluster(name.clone());
+    world.put(1, &target, "k", "v").unwrap();
+    let leader = world.leader(&name);
+    world.cut_pairs.insert((NodeId(leader.min(of_world)), NodeId(leader.max(of_world))));
+    // Busy, so that its followers hear it: those of a quiet leader would elect another.
+    for number in 0..80 {
+        world.put(leader, &target, "busy", &number.to_string()).unwrap();
+        world.run(50);
+    }
+    let asked = (1..=3).find(|node| *node != of_world).unwrap();
+    let ActionResult::Nodes { nodes } = world.done(asked, Action::ListNodes).result else { panic!() };
+    let down = nodes.iter().any(|node| node.node == NodeId(leader) && !node.up);
+    assert!(
+        down && world.leader(&name) == leader,
+        "the map calls node {leader} down, and it still leads: {:?}, led by {}",
+        nodes.iter().map(|node| (node.node.0, node.up)).collect::<Vec<_>>(),
+        world.leader(&name)
+    );
+    let begun = world.now;
+    for number in 0..20 {
+        world.put(asked, &target, "k", &format!("w{number}")).unwrap();
+        assert_eq!(world.get(asked, &target, "k").as_deref(), Some(format!("w{number}").as_str()));
+    }
+    let took = world.now.since(begun);
+    assert!(took < Duration::from_secs(1), "40 operations took {took:?} of virtual time");
+}
+
 /// Reads that any member may answer, from a region that has none: equally near members share them, and one that is cut off
 /// costs the first of them its patience, and no more.
 #[test]
