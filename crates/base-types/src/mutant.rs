@@ -44,6 +44,7 @@ mutants! {
     LostLogIsBlank = "a log whose files are gone counts as new under the disk id that it had",
     BlankReplicaVotes = "a replica that has no snapshot yet answers votes",
     VoterMadeBlank = "a voter that says it holds nothing is recreated under its own replica id",
+    MapNeverDoubted = "a leader that the node map calls down is asked by nobody while other members are up",
     JoiningNotCounted = "a member that begins to vote as another one leaves does not count for the majority that stays",
     UpkeepPauseOverslept = "a quiet leader is not woken for what comes due while it pauses between two of its own entries",
     TornPlaceReused = "after a torn tail the log continues in its place, so that a second tear may make the first batch whole",

@@ -138,6 +138,7 @@ impl Routing {
             // The map may be wrong: the world's leader keeps it, and calls down whom it does not hear. The others name this
             // leader, and there is a connection to it (seed 487).
             .or_else(|| route.leader.filter(fresh).filter(|leader| core.nodes().connected().contains(leader)))
+            .filter(|node| core.is_up(*node) || none_up || !planted(Mutant::MapNeverDoubted))
             .or_else(|| voters().filter(|_| none_up).find(fresh))
     }
 

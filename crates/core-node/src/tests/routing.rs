@@ -262,7 +262,7 @@ fn whoever_is_connected_hears_what_disk_this_is_at_once() {
 /// The world's leader does not hear the leader of a cluster, and calls its node down. Everybody else has a connection to it, and
 /// uses the cluster all the same.
 #[test]
-fn a_leader_that_only_the_map_calls_down_is_asked() {
+pub fn a_leader_that_only_the_map_calls_down_is_asked() {
     let mut world = World::new(&["fr-par", "fr-par", "fr-par", "nl-ams", "nl-ams", "nl-ams"], 3, 1);
     world.ready();
     let of_world = world.leader(&"allocator/reference@world".parse().unwrap());
