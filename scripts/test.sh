@@ -9,6 +9,8 @@ cargo test --workspace $without --locked
 # The plain tests above run over the fuzz targets' seeds; where the nightly toolchain is, a moment of each under cargo fuzz too.
 if rustup run nightly rustc --version >/dev/null 2>&1; then FUZZ_SECONDS="${FUZZ_SECONDS:-1}" scripts/fuzz.sh; fi
 scripts/sim.sh "" "${TEST_SEEDS:-500}"
+# The alert rules, evaluated by promtool against a healthy world and against each fault.
+scripts/alerts.sh
 scripts/first-hour.sh
 # A world as in production: tokens and TLS at every door.
 HIVE="${CARGO_TARGET_DIR:-$PWD/target}/debug/hive" scripts/secure-world.sh

@@ -194,6 +194,13 @@ Both become true within two election timeouts. If only the world's or a region's
     guide.plain("/ready", node=2)
     guide.say("## GET /metrics\n\nMetrics in OpenMetrics text. [All metrics](metrics.md)")
     guide.plain("/metrics", lines=6)
+    guide.say("""
+## GET /alarms
+
+What is wrong, as this node knows it, the worst first, and what to do about each. `severity` is `bad` (somebody should act now) or `warn`. `id` stays the same while
+texts may change; `runbook` is a section of the [runbook](../operations/alerts.md). The caller needs the right to ask for `Status` and `ListNodes`.
+""")
+    guide.plain("/alarms", node=2)
 
 
 def metrics(guide):

@@ -21,6 +21,7 @@ mod error_codes;
 mod excerpts;
 mod holders;
 mod layers;
+mod monitoring;
 mod ratchet;
 mod releases;
 mod tour;
@@ -57,6 +58,7 @@ fn tidy(write: bool) -> Result<()> {
         circles::check(&name, &folder.join("src"), &files, &mut ratchet)?;
     }
     documents::check(root, &mut findings)?;
+    monitoring::check(root, &mut findings)?;
     checked::check(root, &mut findings)?;
     tour::check(root, &mut findings)?;
     excerpts::check(root, &mut findings)?;

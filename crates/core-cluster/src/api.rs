@@ -1,6 +1,7 @@
 //! What goes into a [`crate::Lane`] and what comes out: operations on local replicas, messages for
 //! peers, jobs for the engine.
 
+pub use crate::replica::leadership::Leadership;
 pub use crate::request_id_terms::RequestIdTerms;
 use base_engine::{BatchOperation, Engine, EngineError, VerifiedPart, WriteBatch};
 use base_types::mutant::{planted, Mutant};
@@ -376,6 +377,8 @@ pub enum Notice {
         /// Members below this replica are to be replaced by ones in another engine.
         engine_since: ReplicaId,
     },
+    /// Who leads has changed, or is about to: for the operator.
+    Leadership { name: ClusterName, term: Term, event: Leadership },
     /// The replica is gone from this node (removed, or the cluster deleted).
     Gone { cluster: ClusterId, name: ClusterName, replica: ReplicaId },
     /// This replica lost what it promised (rot that no peer could mend): it waits to be replaced.
@@ -607,4 +610,18 @@ pub struct LaneStatistics {
     pub tail_entries_behind: u64,
     /// The age of the oldest of those.
     pub tail_lag_ms: u64,
+    /// Entries by which the voter that lags most is behind its leader here, of those that answer.
+    pub follower_lag_entries: u64,
+    /// Members that leaders here have not heard from lately.
+    pub followers_silent: u64,
+}
+
+/// A cluster that is led here, and how busy it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BusyCluster {
+    pub name: ClusterName,
+    /// Entries committed in the life of the cluster.
+    pub entries: u64,
+    /// Of them, since it was last looked at.
+    pub recent: u64,
 }

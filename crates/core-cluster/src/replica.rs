@@ -22,6 +22,7 @@ mod exchange;
 pub mod flush;
 pub mod invariants;
 mod leader_handoff;
+pub mod leadership;
 pub mod life;
 pub mod log_repair;
 pub mod parked;
@@ -44,6 +45,7 @@ use crate::replica::chain::Chain;
 use crate::replica::commit_time::CommitTime;
 use crate::replica::flush::Flushes;
 use crate::replica::leader_handoff::Handoff;
+use crate::replica::leadership::LeadershipNews;
 use crate::replica::log_repair::LogRepair;
 use crate::replica::parked::Parked;
 use crate::replica::quarantine::{contained, Quarantine};
@@ -66,6 +68,7 @@ use base_types::{
 use bytes::Bytes;
 use core_log::{BatchNumber, LogEntry};
 use core_raft::{Group, GroupConfig, GroupReady, Message, MessageKind, Role, SnapshotPoint};
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,6 +141,8 @@ pub struct Replica {
     pub quiet_since: Tick,
     /// Leadership goes to whose disk has room, if anybody's.
     handoff: Handoff,
+    /// What is to be told of who leads.
+    leadership: LeadershipNews,
     pub idle_ticks: u32,
     /// The last membership entry applied, as far as this run knows.
     pub membership_at: LogIndex,
@@ -165,6 +170,8 @@ pub struct Replica {
     pub ended: Generation,
     /// What this replica last added to the lane's overlay total.
     pub counted_bytes: u64,
+    /// What it had applied when somebody last asked how busy it is.
+    looked_at: Cell<LogIndex>,
     /// Committed and held back (`Point::LateApply`): to be applied in front of what is committed next.
     pub late: Vec<LogEntry>,
     /// Until the next tick it is.
@@ -311,6 +318,7 @@ impl Replica {
             quiesced: false,
             quiet_since: now,
             handoff: Handoff::default(),
+            leadership: LeadershipNews::default(),
             idle_ticks: 0,
             silent_ticks: 0,
             flushes: Flushes::new(durable),
@@ -324,6 +332,7 @@ impl Replica {
             recovered: record.recovered,
             ended: record.ended,
             counted_bytes: 0,
+            looked_at: Cell::default(),
             late: Vec::new(),
             holds_back: false,
         }
@@ -457,6 +466,12 @@ impl Replica {
 
     pub fn view(&self) -> View<'_> {
         View { overlay: &self.overlay, engine: &*self.engine, space: self.space }
+    }
+
+    /// Entries applied since this was last asked.
+    pub fn committed_since_looked(&self) -> u64 {
+        let before = self.looked_at.replace(self.meta.applied);
+        self.meta.applied.0.saturating_sub(before.0)
     }
 
     pub fn is_leader(&self) -> bool {
@@ -745,6 +760,7 @@ impl Replica {
             Some(group) => (group.role(), group.term()),
             None => return,
         };
+        self.leadership.on_role(role, term);
         if matches!(role, Role::PreCandidate) {
             lane.statistics.elections_started += 1;
         }
@@ -842,6 +858,10 @@ impl Replica {
 
     fn tell_changes(&mut self, lane: &mut LaneContext) {
         let leader = self.leader_node();
+        self.leadership.on_leader(leader);
+        for (term, event) in self.leadership.take() {
+            lane.output.notices.push(Notice::Leadership { name: self.spec.name.clone(), term, event });
+        }
         // Members are reported once the change that made them is durable here: a node that learns of it may destroy a
         // removed replica, whose vote this one needs if it comes back from before the change (simulator, 414).
         let settled = self.is_told_durably();

@@ -138,6 +138,10 @@ pub enum Step {
 pub trait Planner<S = ()>: Send {
     /// For notes and metrics, for example `reshard`.
     fn name(&self) -> &'static str;
+    /// What it is done to, where operators are told of its begin and its end: what changes clusters, members, keyspaces or nodes.
+    fn subject(&self) -> Option<String> {
+        None
+    }
     /// The first step.
     fn start(&mut self, context: &mut PlanContext<'_, S>) -> Step;
     /// The call numbered `index` ended.

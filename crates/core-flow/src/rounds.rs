@@ -18,6 +18,10 @@ const PAUSE_MS_MAX: u64 = 2_000;
 pub trait Rounds<S = ()>: Send {
     /// For notes and metrics.
     fn name(&self) -> &'static str;
+    /// As of a [`Planner`].
+    fn subject(&self) -> Option<String> {
+        None
+    }
     /// The next round, given the answers of the last (none at the start and after a wait).
     fn next(&mut self, context: &mut PlanContext<'_, S>, answers: Vec<CallResult>) -> Step;
     /// As of a [`Planner`].
@@ -62,6 +66,10 @@ impl<R> InRounds<R> {
 impl<S, R: Rounds<S>> Planner<S> for InRounds<R> {
     fn name(&self) -> &'static str {
         self.rounds.name()
+    }
+
+    fn subject(&self) -> Option<String> {
+        self.rounds.subject()
     }
 
     fn start(&mut self, context: &mut PlanContext<'_, S>) -> Step {

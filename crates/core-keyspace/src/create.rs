@@ -75,6 +75,10 @@ impl Rounds<KeyspaceNews> for Create {
         "create keyspace"
     }
 
+    fn subject(&self) -> Option<String> {
+        self.spec.as_ref().map(|spec| format!("keyspace {}", spec.name))
+    }
+
     fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Step {
         let Some(mut document) =
             self.document.take().map(Ok).or_else(|| self.spec.as_ref().map(|spec| first_document(spec, context)))

@@ -128,6 +128,10 @@ impl Rounds<KeyspaceNews> for Delete {
         "delete keyspace"
     }
 
+    fn subject(&self) -> Option<String> {
+        Some(format!("keyspace {}", self.keyspace))
+    }
+
     fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Step {
         if answers.is_empty() {
             self.stage = Stage::Read;

@@ -310,6 +310,14 @@ impl Rounds<KeyspaceNews> for Set {
         "set engine"
     }
 
+    fn subject(&self) -> Option<String> {
+        let what = match &self.target {
+            KvTarget::Cluster(name) => format!("cluster {name}"),
+            KvTarget::Keyspace(name) => format!("keyspace {name}"),
+        };
+        Some(format!("{what}: engine {}", self.engine))
+    }
+
     fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Step {
         if answers.is_empty() {
             return self.begin();

@@ -34,6 +34,9 @@ macro_rules! planner_in_rounds {
             fn name(&self) -> &'static str {
                 core_flow::Planner::name(&self.0)
             }
+            fn subject(&self) -> Option<String> {
+                core_flow::Planner::subject(&self.0)
+            }
             fn start(&mut self, context: &mut PlanContext<'_>) -> core_flow::Step {
                 core_flow::Planner::start(&mut self.0, context)
             }

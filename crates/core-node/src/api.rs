@@ -5,10 +5,11 @@
 pub use crate::frame::Announcement;
 pub use base_access::Directory;
 use base_types::action::{Request, Response};
-use base_types::{BackendKind, BootId, DiskId, FormatLevel, LaneId, NodeId, Tick, Ticket};
+use base_types::{BackendKind, BootId, ClusterName, DiskId, FormatLevel, LaneId, NodeId, Term, Tick, Ticket};
 use bytes::Bytes;
+use core::time::Duration;
 pub use core_backends::Keep;
-use core_cluster::api::{EngineJob, RequestIdTerms};
+use core_cluster::api::{EngineJob, Leadership, RequestIdTerms};
 use core_log::{BatchNumber, LogAction, SegmentId};
 pub use core_s3::{S3Config, FREED_AGE_MS, SPLIT_KEYS, SPLIT_LOAD_PERCENT, SPLIT_WRITES};
 use std::sync::Arc;
@@ -111,6 +112,8 @@ pub struct Tuning {
     pub log_stall_elections: u32,
     /// A log write that takes longer counts as failed, in time in which the process runs.
     pub log_stall_ms: u64,
+    /// Requests that take longer are told with where their time went; zero: none.
+    pub slow_request_ms: u64,
     /// The overlay is written out at this size…
     pub flush_bytes: u64,
     /// …or this age.
@@ -152,6 +155,7 @@ impl Default for Tuning {
             read_leases: true,
             log_stall_elections: 1,
             log_stall_ms: LOG_STALL_MS,
+            slow_request_ms: 1_000,
             flush_bytes: 32 << 20,
             flush_after_ms: 10_000,
             log_keep_bytes: 8 << 20,
@@ -319,6 +323,13 @@ pub enum Effect {
     Directory {
         directory: Arc<Directory>,
     },
+    /// A reply that follows took longer than `Tuning::slow_request_ms`: where the time went.
+    Spent {
+        ticket: Ticket,
+        spent: Box<Spent>,
+    },
+    /// For the log file and the operator, beside the notes: what changed, one event each.
+    Change(Change),
     /// For the log file and the operator.
     Note {
         level: NoteLevel,
@@ -328,6 +339,53 @@ pub enum Effect {
     Halt {
         reason: String,
     },
+}
+
+/// A change of leader, members, node or flow, as this node sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// A replica here leads, hands over, or stopped.
+    Leadership { cluster: ClusterName, term: Term, event: Leadership },
+    /// Told by the leader.
+    Members { cluster: ClusterName, before: Vec<NodeId>, now: Vec<NodeId> },
+    /// Told by every node.
+    Node { node: NodeId, news: NodeNews },
+    /// A flow that an operator should know of (`Planner::subject`) begins here.
+    FlowBegun { flow: &'static str, subject: String },
+    /// It ended; `failed`: without success, and why.
+    FlowEnded { flow: &'static str, subject: String, took: Duration, failed: Option<String> },
+    /// A call of a plan took longer than `Tuning::slow_request_ms`.
+    SlowCall(Spent),
+}
+
+/// Where the time of a request went, or of one of a plan's calls.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Spent {
+    /// The cluster that was asked, if it was one.
+    pub cluster: Option<Arc<ClusterName>>,
+    /// Who was asked last.
+    pub node: Option<NodeId>,
+    /// Since the core took it up.
+    pub took: Duration,
+    /// Of that, until the last node was asked: looking the cluster up, asking others, pauses.
+    pub before: Duration,
+    /// How often a node was asked, and how often none answered in time.
+    pub attempts: u32,
+    pub timeouts: u32,
+    /// Of a plan: its name.
+    pub plan: Option<&'static str>,
+}
+
+/// What became of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NodeNews {
+    Joined,
+    Up,
+    /// The world's leader has not heard from it for `node_down_ms`.
+    Down,
+    /// It came back with another disk: what it held is lost.
+    DiskLost,
+    Forgotten,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

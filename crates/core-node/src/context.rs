@@ -16,7 +16,7 @@ pub(crate) mod level_zero;
 pub(crate) mod local_replicas;
 pub(crate) mod peers;
 
-use crate::api::{Effect, Effects, NodeConfig, NoteLevel};
+use crate::api::{Change, Effect, Effects, NodeConfig, NoteLevel};
 use crate::context::access::Access;
 use crate::context::known_nodes::KnownNodes;
 use crate::context::level_zero::{configured, LevelZero};
@@ -462,6 +462,11 @@ impl Turn<'_> {
     /// Says something to the operator.
     pub fn note(&mut self, level: NoteLevel, text: impl Into<String>) {
         self.effects.list.push(Effect::Note { level, text: text.into() });
+    }
+
+    /// Tells the operator of a change.
+    pub fn tell(&mut self, change: Change) {
+        self.effects.list.push(Effect::Change(change));
     }
 
     /// A frame that could not be read, or that its sender may not send.

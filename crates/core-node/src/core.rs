@@ -14,7 +14,8 @@ use base_types::sizes::Sizes;
 use base_types::{ClusterId, FormatLevel, Generation, LaneId, NodeId, Refusal, Survivor, Tick};
 use bytes::Bytes;
 use core_cluster::api::{
-    Begun, LaneConfig, LaneOutput, LaneStatistics, LocalOperation, NewLife, ReplicaSpec, ReplicaView, Witnessed, Won,
+    Begun, BusyCluster, LaneConfig, LaneOutput, LaneStatistics, LocalOperation, NewLife, ReplicaSpec, ReplicaView,
+    Witnessed, Won,
 };
 use core_cluster::{Lane, LaneError};
 use core_log::{BatchNumber, LogDisk};
@@ -139,6 +140,11 @@ impl Core {
             ..self.context.statistics()
         };
         CoreMetrics { lane: self.lane.statistics(), router, reshards: self.state.reshards() }
+    }
+
+    /// The clusters led here that committed most since this was last asked; at most so many.
+    pub fn busiest(&self, most: usize) -> Vec<BusyCluster> {
+        self.lane.busiest(most)
     }
 
     /// How long every queue and table of the core is, each beside its bound.

@@ -7,6 +7,7 @@
 
 mod invariants;
 
+use crate::api::{Change, Effect, Spent};
 use crate::context::access::Granted;
 use crate::context::{CoreContext, Turn};
 use crate::flows::config::is_config_cluster;
@@ -67,6 +68,15 @@ impl AnyPlanner {
             AnyPlanner::Keyspaces(planner) => planner.name(),
             AnyPlanner::Buckets(planner) => planner.name(),
             AnyPlanner::Access(planner) => planner.name(),
+        }
+    }
+
+    fn subject(&self) -> Option<String> {
+        match self {
+            AnyPlanner::Clusters(planner) => planner.subject(),
+            AnyPlanner::Keyspaces(planner) => planner.subject(),
+            AnyPlanner::Buckets(planner) => planner.subject(),
+            AnyPlanner::Access(planner) => planner.subject(),
         }
     }
 
@@ -171,6 +181,9 @@ pub struct Plan {
     follow_up: Option<AnyPlanner>,
     /// For whom it is done; `None`: for this node itself.
     granted: Option<Granted>,
+    begun: Tick,
+    /// Of those that operators are told of: what it is done to, and since when.
+    told: Option<(String, Tick)>,
 }
 
 impl Plan {
@@ -343,6 +356,10 @@ impl PlanRunner {
             return number;
         }
         turn.core.counters().plans_started += 1;
+        let told = planner.subject().map(|subject| (subject, turn.now));
+        if let Some((subject, _)) = &told {
+            turn.tell(Change::FlowBegun { flow: planner.name(), subject: subject.clone() });
+        }
         let timer = deadline;
         turn.core.set_timer(TimerKey::Plan(number), Tick::NEVER, timer);
         let plan = Plan {
@@ -358,6 +375,8 @@ impl PlanRunner {
             read_only: false,
             follow_up: None,
             granted,
+            begun: turn.now,
+            told,
         };
         self.list.insert(number, plan);
         self.enter_plan(turn, number, Entry::Start);
@@ -544,6 +563,16 @@ impl PlanRunner {
         let name = plan.planner.as_ref().map_or("plan", |planner| planner.name());
         let left = plan.planner.as_mut().and_then(|planner| planner.cleanup());
         let response = plan.outcome_of(response);
+        let (took, slow_ms) = (turn.now.since(plan.begun), turn.core.config().tuning.slow_request_ms);
+        let slow = slow_ms > 0 && took >= Duration::from_millis(slow_ms);
+        if let (PlanOwner::Client(Some(ticket)), true, None) = (&plan.owner, slow, &plan.told) {
+            let spent = Spent { took, attempts: plan.next_index as u32, plan: Some(name), ..Spent::default() };
+            turn.effects.list.push(Effect::Spent { ticket: *ticket, spent: Box::new(spent) });
+        }
+        if let Some((subject, since)) = plan.told.take() {
+            let failed = response.as_ref().err().map(|failure| failure.refusal.to_string());
+            turn.tell(Change::FlowEnded { flow: name, subject, took: turn.now.since(since), failed });
+        }
         self.finish_plan(turn, PlanEnded { owner: plan.owner, response, left }, name, plan.follow_up);
     }
 

@@ -38,6 +38,7 @@ mod redis;
 mod routing;
 mod s3;
 mod sessions;
+mod told;
 mod versioned;
 
 const SEGMENT_BYTES: u64 = 256 << 10;
@@ -115,6 +116,9 @@ struct World {
     dialled: BTreeSet<(NodeId, NodeId)>,
     replies: BTreeMap<Ticket, Response>,
     notes: Vec<String>,
+    /// By whom they were told.
+    changes: Vec<(NodeId, crate::api::Change)>,
+    spent: Vec<(Ticket, crate::api::Spent)>,
     members: u64,
     regions: BTreeMap<String, Vec<u64>>,
     /// Nodes whose configuration lists others than the first as members of the world: these, and none of their region.
@@ -165,6 +169,8 @@ impl World {
             dialled: BTreeSet::new(),
             replies: BTreeMap::new(),
             notes: Vec::new(),
+            changes: Vec::new(),
+            spent: Vec::new(),
             members,
             regions: BTreeMap::new(),
             hints: BTreeMap::new(),
@@ -349,6 +355,8 @@ impl World {
                     let result = job.work.carry_out(&*slot.engine);
                     slot.inbox.push(Event::EngineDone { job: job.job, result });
                 }
+                Effect::Spent { ticket, spent } => self.spent.push((ticket, *spent)),
+                Effect::Change(change) => self.changes.push((id, change)),
                 Effect::Note { text, .. } => self.notes.push(format!("{} node {id}: {text}", self.now.as_millis())),
                 Effect::Halt { reason } => panic!("node {id} halts: {reason}"),
                 Effect::Directory { directory } => {

@@ -20,6 +20,7 @@ pub mod fuzz;
 mod gateway;
 pub mod lifecycle;
 pub mod metadata;
+pub mod metrics;
 mod service;
 pub mod signed;
 pub mod store;
@@ -33,5 +34,6 @@ pub mod validate;
 
 pub use auth::{DirectoryUser, KnownKeys, Signer};
 pub use gateway::{Gateway, Peer, CALLS, INTENT_MS};
+pub use metrics::Metrics;
 pub use s3s::Body;
 pub use service::{Service, ServiceConfig};

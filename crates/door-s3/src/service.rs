@@ -9,6 +9,7 @@ use crate::cors::{allow, matching, CrossOrigin};
 use crate::error::{because, code, to_s3};
 use crate::form::{self, Form, Success};
 use crate::gateway::{now_ms, BeforeBody, Gateway, Peer};
+use crate::metrics::{Asked, Metrics};
 use crate::sts::{self, Sessions};
 use crate::validate::DOCUMENT_BYTES_MAX;
 use crate::{signed, validate};
@@ -29,6 +30,7 @@ use s3s::validation::NameValidation;
 use s3s::{Body, HttpError, S3Error, S3Result};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// How requests are read.
 #[derive(Clone, Debug, Default)]
@@ -56,6 +58,7 @@ pub struct Service {
     sessions: Arc<dyn Sessions>,
     domains: Vec<String>,
     hosts: Option<Arc<MultiDomain>>,
+    metrics: Metrics,
 }
 
 impl Service {
@@ -69,7 +72,8 @@ impl Service {
         let forms = builder(&gateway, &domains)?.build();
         let hosts = if domains.is_empty() { None } else { Some(Arc::new(MultiDomain::new(&domains)?)) };
         let sessions = Arc::new(sts::NoSessions);
-        Ok(Service { inner: inner.build(), forms, gateway, sessions, domains, hosts })
+        let metrics = Metrics::default();
+        Ok(Service { inner: inner.build(), forms, gateway, sessions, domains, hosts, metrics })
     }
 
     /// With sessions of users of OIDC issuers.
@@ -77,8 +81,27 @@ impl Service {
         Service { sessions, ..self }
     }
 
-    /// Answers one request.
-    pub async fn answer(&self, request: Request<Body>, peer: Peer) -> Result<Response<Body>, HttpError> {
+    /// Counting in these counters.
+    pub fn with_metrics(self, metrics: Metrics) -> Service {
+        Service { metrics, ..self }
+    }
+
+    /// Answers one request, and counts it.
+    pub async fn answer(&self, mut request: Request<Body>, peer: Peer) -> Result<Response<Body>, HttpError> {
+        let (begun, asked) = (Instant::now(), Asked::default());
+        request.extensions_mut().insert(asked.clone());
+        let answer = self.answer_in_session(request, peer).await;
+        let status = answer.as_ref().map_or(StatusCode::INTERNAL_SERVER_ERROR, Response::status);
+        self.metrics.count(asked.operation(), status.as_u16(), begun.elapsed());
+        if status == StatusCode::INTERNAL_SERVER_ERROR {
+            let operation = asked.operation();
+            tracing::error!(operation, from = %peer.address, "an S3 request ended with InternalError");
+        }
+        answer
+    }
+
+    /// Answers one request, within the session that it names.
+    async fn answer_in_session(&self, request: Request<Body>, peer: Peer) -> Result<Response<Body>, HttpError> {
         match sts::session_of(&*self.sessions, request.uri(), request.headers()) {
             Ok(session) => session::within(session, self.answer_within(request, peer)).await,
             Err(refusal) => {

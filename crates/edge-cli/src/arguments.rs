@@ -14,6 +14,7 @@ mod s3;
 mod simple_kv;
 #[cfg(test)]
 mod tests;
+pub mod top;
 pub mod users;
 mod world;
 
@@ -80,6 +81,8 @@ pub enum Command {
     /// S3 access keys of users; those of S3 accounts: hive ctl s3 key
     #[command(subcommand)]
     Key(users::S3KeyCommand),
+    /// Watch the world in a terminal: nodes, rates, times, alarms
+    Top(top::TopArguments),
     /// Read and write keys
     #[command(subcommand)]
     Kv(KvCommand),

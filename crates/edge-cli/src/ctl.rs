@@ -30,6 +30,7 @@ const RESHARD_PAUSE: Duration = Duration::from_millis(500);
 pub async fn run(command: CtlCommand) -> Result<(), Failure> {
     match command {
         CtlCommand::Status { world } => status(&world).await,
+        CtlCommand::Alarms { world } => alarms(&world).await,
         CtlCommand::Topology { world } => once(&world, json!({"action": "ListNodes"}), show::topology).await,
         CtlCommand::Nodes { world } => once(&world, json!({"action": "ListNodes"}), show::nodes).await,
         CtlCommand::Decommission { node, no_wait, world } => decommission(node, no_wait, &world).await,
@@ -94,6 +95,27 @@ async fn status(world: &World) -> Result<(), Failure> {
         return Err(Failure::refused(format!("node {node} is degraded; the reasons stand above")));
     }
     Ok(())
+}
+
+/// What is wrong; exit code 1 where one of them is bad.
+async fn alarms(world: &World) -> Result<(), Failure> {
+    let client = client(world, &Levels::default())?;
+    let (status, body) = client.get_path(0, "/alarms").await?;
+    let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
+    if status != 200 {
+        let reason = answer["error"]["message"].as_str().unwrap_or("the node does not serve /alarms: it is older");
+        return Err(Failure::refused(reason));
+    }
+    let alarms = items(&answer, "alarms");
+    if world.json {
+        println!("{answer}");
+    } else {
+        show::alarms(alarms);
+    }
+    match alarms.iter().filter(|alarm| alarm["severity"] == "bad").count() {
+        0 => Ok(()),
+        bad => Err(Failure::refused(format!("{bad} of {} alarms are bad", alarms.len()))),
+    }
 }
 
 /// Ends when the node holds nothing more; ctrl-c leaves it going on, as it would with --no-wait.

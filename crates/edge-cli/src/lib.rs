@@ -20,6 +20,7 @@ mod output;
 mod restore;
 mod simple_kv;
 mod text;
+mod top;
 
 pub use arguments::Arguments;
 
@@ -66,6 +67,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Group(command) => on_runtime(access::group(command)),
         Command::Tenant(command) => on_runtime(access::tenant(command)),
         Command::Key(command) => on_runtime(access::s3_key(command)),
+        Command::Top(top) => on_runtime(top::run(top)),
         Command::Kv(command) => on_runtime(kv::run(command)),
         Command::Load(load) => on_runtime(load::run(load)),
         Command::Ctl(command) => on_runtime(ctl::run(command)),

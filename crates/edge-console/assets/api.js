@@ -84,6 +84,11 @@ export function history(sinceMs) {
   return send(`/console/history?since=${Math.floor(sinceMs)}`, {}, PATIENCE_MS);
 }
 
+/** What is wrong, as the node knows it. */
+export function alarmsOfNode() {
+  return send("/alarms", {}, PATIENCE_MS);
+}
+
 /** The answer, or the refusal where the user may not ask or the world has no such thing: for pages of several parts. */
 export async function attempt(promise) {
   try {

@@ -174,6 +174,17 @@ pub struct Gauges {
     pub leaders: u64,
 }
 
+/// What of a sample alarms look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// The machine's CPU time in use, in thousandths.
+    pub load_permille: u32,
+    /// How full the disk is, in thousandths.
+    pub disk_permille: u32,
+    /// Within so long ended 99 of 100 writes of the log.
+    pub log_sync_p99_us: u32,
+}
+
 /// The names of a sample's numbers, in their order.
 const FIELDS: [&str; 18] = [
     "time_ms",
@@ -261,6 +272,17 @@ impl History {
             }
             self.samples.push_back(Sample::between(&earlier, &now, gauges, self.bounds));
         }
+    }
+
+    /// The last samples, oldest first, in short.
+    pub fn recent(&self, most: usize) -> Vec<Look> {
+        let skipped = self.samples.len().saturating_sub(most);
+        let look = |sample: &Sample| Look {
+            load_permille: sample.gauges.load,
+            disk_permille: sample.gauges.disk,
+            log_sync_p99_us: sample.latencies_us[4],
+        };
+        self.samples.iter().skip(skipped).map(look).collect()
     }
 
     /// As JSON: the samples after `since_ms` by the wall clock, and last the time since then, which is not kept.

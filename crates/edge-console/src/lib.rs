@@ -14,7 +14,7 @@
 
 mod history;
 
-pub use history::{group, Counters, Gauges, Group, Histogram, History, BUCKETS, SAMPLES_MAX, SAMPLE_EVERY};
+pub use history::{group, Counters, Gauges, Group, Histogram, History, Look, BUCKETS, SAMPLES_MAX, SAMPLE_EVERY};
 
 /// All files of the page together.
 pub const ASSETS_BYTES_MAX: usize = 300_000;

@@ -336,6 +336,8 @@ pub struct TuningSection {
     pub log_write_timeout_ms: u64,
     /// A leader whose log write takes so many election timeouts hands leadership over; zero: never.
     pub log_stall_elections: u32,
+    /// Requests that take longer are logged, with where their time went; zero: none.
+    pub slow_request_ms: u64,
     /// The rule of clusters made for S3 metadata; an odd number of replicas, at most five, where empty. The same on all nodes.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub s3_rule: String,
@@ -384,6 +386,7 @@ impl Default for TuningSection {
             log_segments_soft_max: core.log.segments_soft_max,
             log_write_timeout_ms: core.log_stall_ms,
             log_stall_elections: core.log_stall_elections,
+            slow_request_ms: core.slow_request_ms,
             s3_rule: String::new(),
             s3_split_keys: core_node::api::SPLIT_KEYS,
             s3_split_writes_per_second: core_node::api::SPLIT_WRITES,
@@ -402,6 +405,7 @@ impl TuningSection {
             quiesce_after_ticks: self.quiesce_after_ticks,
             read_leases: self.read_leases,
             log_stall_elections: self.log_stall_elections,
+            slow_request_ms: self.slow_request_ms,
             log_stall_ms: self.log_write_timeout_ms,
             flush_bytes: self.flush_bytes,
             flush_after_ms: self.flush_after_ms,

@@ -6,6 +6,7 @@ use crate::counters;
 use crate::machine::{Machine, MachineFactory, Metric, Opened};
 use base_engine::Engine;
 use base_types::Tick;
+use core_cluster::api::BusyCluster;
 use core_log::LogDisk;
 use core_node::api::{Effects, Event, NodeConfig};
 use core_node::Core;
@@ -43,5 +44,9 @@ impl Machine for Core {
         counters::lane(&metrics.lane, out);
         counters::router(&metrics.router, out);
         counters::reshards(&metrics.reshards, out);
+    }
+
+    fn busiest(&self, most: usize) -> Vec<BusyCluster> {
+        Core::busiest(self, most)
     }
 }

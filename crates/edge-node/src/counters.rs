@@ -26,6 +26,7 @@ fn labelled(metric: Metric, key: &'static str, value: &'static str) -> Metric {
 /// Of a lane's replicas and log.
 pub fn lane(numbers: &LaneStatistics, out: &mut Vec<Metric>) {
     replicas(numbers, out);
+    followers(numbers, out);
     log(numbers, out);
     integrity(numbers, out);
     let help = "Time for which the oldest applied entry has waited to be in the archive. If it grows, check that the object store answers.";
@@ -83,6 +84,21 @@ fn replicas(numbers: &LaneStatistics, out: &mut Vec<Metric>) {
         count("snapshots_sent", "Snapshots of clusters sent to members.", numbers.snapshots_sent),
         count("snapshots_installed", "Snapshots of clusters installed here.", numbers.snapshots_installed),
         count("raft_messages_sent", "Messages of clusters sent to members on other nodes.", numbers.messages_sent),
+    ]);
+}
+
+fn followers(numbers: &LaneStatistics, out: &mut Vec<Metric>) {
+    out.extend([
+        gauge(
+            "follower_lag_entries",
+            "Log entries by which the member that lags most, of those that answer, is behind its leader here. If it stays high, check that member's disk and network.",
+            numbers.follower_lag_entries,
+        ),
+        gauge(
+            "followers_silent",
+            "Members of clusters led here that have not answered lately; idle clusters are left out. If it stays above 0, check the nodes and the network.",
+            numbers.followers_silent,
+        ),
     ]);
 }
 

@@ -51,6 +51,11 @@ impl Recorder {
         state.load = (0, 0);
     }
 
+    /// The last samples in short, oldest first.
+    pub fn recent(&self, most: usize) -> Vec<edge_console::Look> {
+        self.state.lock().map(|state| state.history.recent(most)).unwrap_or_default()
+    }
+
     /// The samples after a time of the wall clock, as JSON.
     pub fn json(&self, since_ms: u64) -> String {
         let Ok(state) = self.state.lock() else { return String::from("{\"ok\":false}") };

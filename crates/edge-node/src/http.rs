@@ -6,6 +6,7 @@
 //! GET /health           200 while the process lives; nothing else is looked at
 //! GET /ready            200 while this node can do any of its work (`degraded`: what it cannot), else 503 (`not_ready`: why)
 //! GET /metrics          OpenMetrics text
+//! GET /alarms           what is wrong, as this node knows it, and what to do: JSON
 //! GET /                 help
 //! GET /console/…        the console's files, for everybody (they hold no data); /console/history: its samples, as /metrics
 //! ```
@@ -45,7 +46,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -73,7 +74,11 @@ pub struct HttpLimits {
 /// What all connections of a thread share.
 pub struct HttpDoor {
     pub lanes: Vec<Rc<LaneDoor>>,
-    /// What is counted of etcd's clients, for `/metrics`.
+    /// Where the node keeps its data.
+    pub data: PathBuf,
+    /// What is counted of S3 clients, for `/metrics`.
+    pub s3: Option<door_s3::Metrics>,
+    /// And of etcd's.
     pub etcd: Option<Arc<door_etcd::Metrics>>,
     /// And of Redis clients.
     pub redis: Option<Arc<door_redis::Metrics>>,

@@ -11,9 +11,11 @@
 //! loss. A panic, `Effect::Halt` or a dead helper thread ends the lane, and with it the process.
 //! Not here: sockets (http, peers), what the events mean (core-node).
 
+mod changes;
 pub mod door;
 pub mod engine;
 pub mod latency;
+mod slow;
 pub mod tickets;
 
 use crate::clock::Clock;
@@ -23,6 +25,7 @@ use crate::mailbox::{Outgoing, Receiver};
 use crate::memory::QuietMemory;
 use crate::peers::PeerSet;
 use base_types::{FormatLevel, LaneId, Tick};
+use core_cluster::api::BusyCluster;
 use core_node::api::{Directory, Effect, Effects, Event, Mail, NoteLevel};
 use door::LaneDoor;
 use engine::EngineThread;
@@ -45,12 +48,19 @@ const MAIL_RETRY: Duration = Duration::from_millis(1);
 /// How often the lane's numbers are laid out for `/metrics`.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 
+/// Clusters that `/metrics` names, the busiest of the node: never one series a cluster.
+pub const BUSIEST_SHOWN: usize = 10;
+
 /// A lane's numbers, as `/metrics` of any thread may read them.
 #[derive(Clone, Default)]
 pub struct LaneReport {
     pub metrics: Vec<Metric>,
     pub requests: Vec<(&'static str, Latency)>,
     pub log_sync: Latency,
+    /// Writes of applied changes to engines.
+    pub engine_write: Latency,
+    /// The clusters led here that committed most in the last period.
+    pub busiest: Vec<BusyCluster>,
     pub turn_events: u64,
     pub turns: u64,
     pub requests_waiting: u64,
@@ -198,6 +208,7 @@ impl LaneHost {
         match effect {
             Effect::Send { to, lane, frame } => self.peers.send(to, lane, frame),
             Effect::Mail { to, mail } => return self.send_mail(to, mail),
+            Effect::Spent { ticket, spent } => self.door.tickets.tell_spent(ticket, spent),
             Effect::Reply { ticket, response } => self.door.tickets.answer(ticket, response),
             Effect::Log(action) => return self.log.submit(self.clock.now(), action),
             Effect::Engine(job) => return self.engine.submit(job),
@@ -212,6 +223,7 @@ impl LaneHost {
             Effect::Directory { directory } => return (self.keep_directory)(directory),
             Effect::Incarnation { own, superseded_by } => return (self.keep_incarnation)(own, superseded_by),
             Effect::FormatLevel { level } => return (self.keep_level)(level),
+            Effect::Change(change) => changes::log(&change),
             Effect::Note { level, text } => note(self.door.lane, level, &text),
             Effect::Halt { reason } => return Err(reason),
         }
@@ -241,6 +253,8 @@ impl LaneHost {
             metrics,
             requests: self.door.latencies(),
             log_sync: self.state.log_sync.clone(),
+            engine_write: self.engine.writes(),
+            busiest: self.machine.busiest(BUSIEST_SHOWN),
             turn_events: self.state.turn_events,
             turns: self.state.turns,
             requests_waiting: self.door.tickets.in_use() as u64,

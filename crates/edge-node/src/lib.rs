@@ -14,6 +14,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // The edge is where clocks, files and sockets are.
 
 pub mod access;
+mod alarms;
 #[cfg(feature = "engine-object")]
 pub mod attach;
 pub mod ca;

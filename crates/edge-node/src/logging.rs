@@ -1,25 +1,86 @@
-//! Log lines on standard error: time, level, text, key=value.
+//! Log lines on standard error, as text (time, level, text, key=value) or as JSON.
 //!
-//! Always: `HIVE_LOG` (for example `info,edge_node=debug`) decides what is logged, `info` by default; a line has at most
-//! `LINE_BYTES_MAX` bytes, whatever a client sent, and is one line: control characters are written as escapes. Whatever `HIVE_LOG` says,
-//! signatures of S3 requests are not logged (`tests::no_level_shows_requests_of_s3s`).
+//! Always: a line has at most `LINE_BYTES_MAX` bytes, whatever a client sent, and is one line: control characters are written as
+//! escapes; a JSON line is one whole object. One place in the code writes at most `LINES_MAX` lines in a period, and the next
+//! line says how many were suppressed (limit.rs). What `s3s` says of requests is not logged, whatever `HIVE_LOG` says: signatures
+//! are in it, and each client could make it grow. A `HIVE_LOG` or `HIVE_LOG_FORMAT` that is wrong refuses the start.
+//! Held by: `no_line_is_longer_than_its_bound`, `a_line_of_json_is_one_object`, `a_place_is_limited_and_counted`,
+//! `no_level_shows_requests_of_s3s`, `a_wrong_setting_is_refused`.
+
+mod json;
+mod limit;
 
 use std::fmt::{self, Write};
+use tracing::level_filters::LevelFilter;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::EnvFilter;
 
+/// Which lines are written: `info,edge_node=debug`.
+const FILTER: &str = "HIVE_LOG";
+/// How: `text` or `json`.
+const FORMAT: &str = "HIVE_LOG_FORMAT";
 /// The longest line, its end included.
 pub const LINE_BYTES_MAX: usize = 4 << 10;
-/// Of them, for saying how much was left out.
-const END_BYTES: usize = 48;
+/// Of them, for saying how much was left out, and how many lines before it.
+const END_BYTES: usize = 80;
+
+/// What decides how this process logs.
+#[derive(Debug)]
+pub struct Settings {
+    filter: EnvFilter,
+    json: bool,
+}
+
+impl Settings {
+    /// From the environment; an error says which variable is wrong, and what would do.
+    pub fn of_environment() -> Result<Settings, String> {
+        let variable = |name: &str| match std::env::var(name) {
+            Ok(text) => Ok(Some(text)),
+            Err(std::env::VarError::NotPresent) => Ok(None),
+            Err(std::env::VarError::NotUnicode(_)) => Err(format!("{name} is not UTF-8")),
+        };
+        Settings::parse(variable(FILTER)?.as_deref(), variable(FORMAT)?.as_deref())
+    }
+
+    /// From the texts of `HIVE_LOG` and `HIVE_LOG_FORMAT`; `None` or empty: the default.
+    pub fn parse(filter: Option<&str>, format: Option<&str>) -> Result<Settings, String> {
+        let filter = match filter.map(str::trim).filter(|text| !text.is_empty()) {
+            None => EnvFilter::new("info"),
+            Some(text) => check_levels(text)
+                .and_then(|()| EnvFilter::try_new(text).map_err(|error| error.to_string()))
+                .map_err(|error| {
+                    format!("{FILTER}={text:?} is wrong: {error}; right are for example info, or warn,edge_node=debug")
+                })?,
+        };
+        match format.map(str::trim) {
+            None | Some("" | "text") => Ok(Settings { filter, json: false }),
+            Some("json") => Ok(Settings { filter, json: true }),
+            Some(other) => Err(format!("{FORMAT}={other:?} is wrong: right are text and json")),
+        }
+    }
+}
+
+/// The filter's own parser takes a misspelt level for the name of a module, and no level for all of them.
+fn check_levels(text: &str) -> Result<(), String> {
+    for directive in text.split(',').map(str::trim).filter(|directive| !directive.is_empty()) {
+        let plain = !directive.contains(['=', '[', ':', '_', '-']);
+        if plain && directive.parse::<LevelFilter>().is_err() {
+            return Err(format!("{directive:?} is no level (off, error, warn, info, debug, trace)"));
+        }
+        let level = directive.rsplit_once('=').map(|(_, level)| level).filter(|level| !level.contains(']'));
+        if level.is_some_and(|level| level.parse::<LevelFilter>().is_err()) {
+            return Err(format!("{directive:?} does not end with a level (off, error, warn, info, debug, trace)"));
+        }
+    }
+    Ok(())
+}
 
 /// Starts it for this process; later calls do nothing.
-pub fn init() {
-    let filter = EnvFilter::try_from_env("HIVE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    if tracing::subscriber::set_global_default(subscriber(filter, std::io::stderr)).is_err() {
+pub fn init(settings: Settings) {
+    if tracing::subscriber::set_global_default(subscriber(settings, std::io::stderr)).is_err() {
         return;
     }
     let usual = std::panic::take_hook();
@@ -31,22 +92,24 @@ pub fn init() {
 }
 
 /// What writes such lines.
-pub fn subscriber<W>(filter: EnvFilter, writer: W) -> impl Subscriber + Send + Sync
+pub fn subscriber<W>(settings: Settings, writer: W) -> impl Subscriber + Send + Sync
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     let usual = tracing_subscriber::fmt::format().with_ansi(false).with_target(false);
     tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_env_filter(settings.filter)
         .with_ansi(false)
         .with_writer(writer)
-        .event_format(Bounded { usual })
+        .event_format(Bounded { usual, json: settings.json, places: limit::Places::default() })
         .finish()
 }
 
 /// The usual format, in one line of bounded length. What is too long is never kept: it is counted while it is written.
 struct Bounded<F> {
     usual: F,
+    json: bool,
+    places: limit::Places,
 }
 
 impl<S, N, F> FormatEvent<S, N> for Bounded<F>
@@ -64,15 +127,20 @@ where
         if is_of_requests(event.metadata()) {
             return Ok(());
         }
+        let Some(suppressed) = self.places.allow(event.metadata().callsite()) else { return Ok(()) };
+        if self.json {
+            return writer.write_str(&json::line(event, suppressed));
+        }
         let mut line = Line { out: &mut writer, room: LINE_BYTES_MAX - END_BYTES, left_out: 0, ends: 0 };
         self.usual.format_event(context, Writer::new(&mut line), event)?;
-        line.end()
+        line.end(suppressed)
     }
 }
 
-/// What `s3s` says below `INFO` has whole requests with their signatures, and signatures that it expected.
+/// What `s3s` says is of one request of a client: bodies that it could not read, below `INFO` signatures too. What the node could
+/// not do is logged by the door (`s3.rs`) and counted in `hive_s3_requests_total`.
 fn is_of_requests(metadata: &tracing::Metadata<'_>) -> bool {
-    metadata.target().split("::").next() == Some("s3s") && *metadata.level() > tracing::Level::INFO
+    metadata.target().split("::").next() == Some("s3s")
 }
 
 struct Line<'o> {
@@ -103,9 +171,12 @@ impl Line<'_> {
         Ok(())
     }
 
-    fn end(&mut self) -> fmt::Result {
+    fn end(&mut self, suppressed: u64) -> fmt::Result {
         if self.left_out > 0 {
             write!(self.out, " … {} bytes left out", self.left_out)?;
+        }
+        if suppressed > 0 {
+            write!(self.out, " suppressed={suppressed}")?;
         }
         self.out.write_str("\n")
     }
@@ -136,72 +207,4 @@ impl Write for Line<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::{Arc, Mutex};
-
-    #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
-
-    impl std::io::Write for Kept {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    fn lines_of(log: impl FnOnce()) -> Vec<String> {
-        let kept = Kept::default();
-        let writer = kept.clone();
-        tracing::subscriber::with_default(subscriber(EnvFilter::new("info"), move || writer.clone()), log);
-        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
-        assert!(text.ends_with('\n'));
-        text.lines().map(str::to_owned).collect()
-    }
-
-    #[test]
-    fn no_level_shows_requests_of_s3s() {
-        let kept = Kept::default();
-        let writer = kept.clone();
-        let filter = EnvFilter::new("trace,s3s::ops=trace");
-        tracing::subscriber::with_default(subscriber(filter, move || writer.clone()), || {
-            tracing::debug!(target: "s3s::ops", signature = "canary", "hidden");
-            tracing::trace!(target: "s3s", "canary");
-            tracing::error!(target: "s3s::ops", "failed to prepare");
-            tracing::debug!(target: "s3sync", "of something else");
-        });
-        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
-        assert_eq!((text.lines().count(), text.contains("canary")), (2, false), "{text}");
-    }
-
-    #[test]
-    fn no_line_is_longer_than_its_bound() {
-        for long in ["x".repeat(10 << 20), "ß".repeat(1 << 20), "\r\n".repeat(1 << 20), "\u{1b}[31m".repeat(1 << 20)] {
-            let lines = lines_of(|| {
-                tracing::warn!(body = %long, "shown");
-                tracing::warn!(body = ?long, "debug");
-                tracing::warn!("{long}");
-            });
-            assert_eq!(lines.len(), 3, "one event is one line");
-            for line in lines {
-                assert!(line.len() < LINE_BYTES_MAX && line.len() > LINE_BYTES_MAX / 2, "{}", line.len());
-                assert!(line.ends_with("bytes left out") && !line.contains(char::is_control), "{line}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_line_cannot_pretend_to_be_two() {
-        let lines = lines_of(|| {
-            tracing::info!(path = %"/a\n2026-11-23T00:00:00Z ERROR node stopped\n", "short");
-            tracing::info!("ends here\n");
-        });
-        assert_eq!(lines.len(), 2);
-        assert!(lines[0].contains(r"path=/a\n2026-11-23T00:00:00Z ERROR node stopped"), "{lines:?}");
-        assert!(lines[1].ends_with("ends here"), "{lines:?}");
-    }
-}
+pub mod tests;

@@ -5,6 +5,7 @@
 
 use base_engine::Engine;
 use base_types::Tick;
+use core_cluster::api::BusyCluster;
 use core_log::LogDisk;
 use core_node::api::{Effects, Event, NodeConfig};
 use core_node::BlockedHistogram;
@@ -22,6 +23,8 @@ pub trait Machine {
     fn durable_batch(&self) -> u64;
     /// Counters, gauges and histograms for `/metrics`. Those of one name follow each other.
     fn metrics(&self, out: &mut Vec<Metric>);
+    /// The clusters led here that committed most since this was last asked; at most so many.
+    fn busiest(&self, most: usize) -> Vec<BusyCluster>;
 }
 
 /// One number of a lane, or one histogram.

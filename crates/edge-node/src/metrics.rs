@@ -6,19 +6,23 @@
 
 use crate::clients::Room;
 use crate::lane::latency::{Latency, BOUNDS_US};
-use crate::lane::LaneReport;
+use crate::lane::{LaneReport, BUSIEST_SHOWN};
 use crate::machine::{Metric, Value};
-use crate::monitor::{process_usage, ProcessUsage};
+use crate::monitor::{disk_space, process_usage, DiskSpace, ProcessUsage};
 use crate::tls::CertificateState;
 use base_types::action::{NodeInfo, StatusInfo};
+use base_types::format_level::{BUILD_VERSION, LEVEL_MAX};
+use core_cluster::api::BusyCluster;
 use core_node::BlockedHistogram;
 use door_etcd::metrics::{MethodCounts, BUCKETS_US as ETCD_BUCKETS_US};
 use door_redis::metrics::{CommandCounts, BUCKETS_US as REDIS_BUCKETS_US};
+use door_s3::metrics::BUCKETS_US as S3_BUCKETS_US;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use std::fmt::Error;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -28,7 +32,7 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 /// The text.
 pub fn text(
     reports: &[Arc<Mutex<LaneReport>>],
-    room: &Room,
+    host: Host<'_>,
     certificates: Vec<CertificateState>,
     directory_age: Option<Duration>,
     doors: Doors<'_>,
@@ -38,11 +42,13 @@ pub fn text(
     let mut registry = Registry::with_prefix("hive");
     registry.register_collector(Box::new(Snapshot {
         lanes,
-        room: room.clone(),
+        room: host.room.clone(),
+        disk: disk_space(host.data),
         certificates,
         directory_age,
         etcd: doors.etcd.map(|etcd| (etcd.counts(), etcd.refused())),
         redis: doors.redis.map(|redis| (redis.counts(), redis.connections())),
+        s3: doors.s3.map(door_s3::Metrics::counts),
         process: process_usage(),
         health,
     }));
@@ -52,9 +58,18 @@ pub fn text(
     out
 }
 
-/// What doors on threads of their own have counted, where there are such.
+/// What is asked for while the page is made.
+#[derive(Clone, Copy)]
+pub struct Host<'h> {
+    pub room: &'h Room,
+    /// The data directory, whose disk is looked at.
+    pub data: &'h Path,
+}
+
+/// What doors have counted, where there are such.
 #[derive(Clone, Copy, Default)]
 pub struct Doors<'d> {
+    pub s3: Option<&'d door_s3::Metrics>,
     pub etcd: Option<&'d door_etcd::Metrics>,
     pub redis: Option<&'d door_redis::Metrics>,
 }
@@ -72,8 +87,11 @@ struct Snapshot {
     lanes: Vec<LaneReport>,
     health: Option<Health>,
     room: Room,
+    disk: DiskSpace,
     certificates: Vec<CertificateState>,
     directory_age: Option<Duration>,
+    /// By operation and status.
+    s3: Option<Vec<(&'static str, u16, door_s3::metrics::Counts)>>,
     /// Of every method, and how many were refused because too many were under way.
     etcd: Option<(Vec<MethodCounts>, u64)>,
     /// Of every command, and connections that were accepted.
@@ -89,19 +107,73 @@ impl std::fmt::Debug for Snapshot {
 
 impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), Error> {
+        self.build(&mut encoder)?;
         self.process(&mut encoder)?;
+        self.disk(&mut encoder)?;
         self.certificates(&mut encoder)?;
         self.directory(&mut encoder)?;
         self.core(&mut encoder)?;
         self.host(&mut encoder)?;
         self.health(&mut encoder)?;
+        self.s3(&mut encoder)?;
         self.etcd(&mut encoder)?;
         self.redis(&mut encoder)?;
-        self.latencies(&mut encoder)
+        self.latencies(&mut encoder)?;
+        self.busiest(&mut encoder)
     }
 }
 
 impl Snapshot {
+    fn build(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {
+        let help = "1, with the version of this program and the greatest format level that it serves as labels.";
+        let labels = [("version", BUILD_VERSION.to_string()), ("format_level", LEVEL_MAX.0.to_string())];
+        let mut metric = encoder.encode_descriptor("build_info", help, None, MetricType::Gauge)?;
+        metric.encode_family(&labels)?.encode_gauge(&1i64)
+    }
+
+    /// Nothing where the disk cannot be looked at.
+    fn disk(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {
+        if self.disk.all == 0 {
+            return Ok(());
+        }
+        let gauges = [
+            ("disk_size_bytes", "Size of the disk of the data directory.", self.disk.all),
+            (
+                "disk_free_bytes",
+                "Room on the disk of the data directory. Below limits.disk_free_bytes_min clients' writes are refused.",
+                self.disk.free,
+            ),
+        ];
+        for (name, help, value) in gauges {
+            encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&(value as i64))?;
+        }
+        Ok(())
+    }
+
+    /// Operations that nobody has asked for yet have no samples.
+    fn s3(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {
+        let Some(rows) = &self.s3 else { return Ok(()) };
+        let help = "Requests of S3 clients that were answered, by operation and HTTP status.";
+        let mut metric = encoder.encode_descriptor("s3_requests", help, None, MetricType::Counter)?;
+        for (operation, status, counts) in rows {
+            let labels = [("operation", pascal(operation)), ("code", status.to_string())];
+            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&counts.requests(), None)?;
+        }
+        let help = "Time from a request of an S3 client to the head of its answer, by operation.";
+        let mut metric = encoder.encode_descriptor("s3_request_seconds", help, None, MetricType::Histogram)?;
+        for of_one in rows.chunk_by(|one, next| one.0 == next.0) {
+            let bounds = S3_BUCKETS_US.iter().map(|us| *us as f64 / 1e6).chain([f64::INFINITY]);
+            let sum = |bucket: usize| of_one.iter().map(|(_, _, counts)| counts.buckets[bucket]).sum::<u64>();
+            let buckets: Vec<(f64, u64)> = bounds.enumerate().map(|(bucket, bound)| (bound, sum(bucket))).collect();
+            let count = buckets.iter().map(|(_, count)| count).sum();
+            let total_us: u64 = of_one.iter().map(|(_, _, counts)| counts.total_us).sum();
+            let labels = [("operation", pascal(of_one[0].0))];
+            let mut member = metric.encode_family(&labels)?;
+            member.encode_histogram::<NoLabelSet>(total_us as f64 / 1e6, count, &buckets, None)?;
+        }
+        Ok(())
+    }
+
     fn process(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {
         encoder
             .encode_descriptor("process_cpu_seconds", "CPU time of this process.", None, MetricType::Counter)?
@@ -318,11 +390,30 @@ impl Snapshot {
         Ok(())
     }
 
+    /// Only the busiest, so that a node with a hundred thousand clusters has as many series as one with ten.
+    fn busiest(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {
+        let mut busiest: Vec<&BusyCluster> = self.lanes.iter().flat_map(|lane| &lane.busiest).collect();
+        busiest.sort_by_key(|busy| std::cmp::Reverse(busy.recent));
+        let help = "Log entries committed in the life of a cluster led here; of the ten that committed most in the last second.";
+        let mut metric = encoder.encode_descriptor("cluster_log_entries", help, None, MetricType::Counter)?;
+        for busy in busiest.into_iter().take(BUSIEST_SHOWN) {
+            metric
+                .encode_family(&[("cluster", busy.name.to_string())])?
+                .encode_counter::<NoLabelSet, _, u64>(&busy.entries, None)?;
+        }
+        Ok(())
+    }
+
     fn latencies(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {
         let help = "Time from the start of a log write to its end on disk. If it grows, check the disk.";
         let mut metric = encoder.encode_descriptor("log_sync_seconds", help, None, MetricType::Histogram)?;
         for (lane, report) in self.lanes.iter().enumerate() {
             encode_latency(&mut metric.encode_family(&[("lane", lane.to_string())])?, &report.log_sync)?;
+        }
+        let help = "Time of a write of applied changes to an engine, its sync included. If it grows, check the disk.";
+        let mut metric = encoder.encode_descriptor("engine_write_seconds", help, None, MetricType::Histogram)?;
+        for (lane, report) in self.lanes.iter().enumerate() {
+            encode_latency(&mut metric.encode_family(&[("lane", lane.to_string())])?, &report.engine_write)?;
         }
         let help = "Time from a request to its answer, by action.";
         let mut metric = encoder.encode_descriptor("request_seconds", help, None, MetricType::Histogram)?;
@@ -334,6 +425,15 @@ impl Snapshot {
         }
         Ok(())
     }
+}
+
+/// `get_object` as S3's documentation writes it.
+fn pascal(operation: &str) -> String {
+    let capital = |word: &str| word[..1].to_ascii_uppercase() + &word[1..];
+    if operation == door_s3::metrics::OTHER {
+        return operation.into();
+    }
+    operation.split('_').filter(|word| !word.is_empty()).map(capital).collect()
 }
 
 fn kind(value: &Value) -> MetricType {

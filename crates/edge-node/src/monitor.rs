@@ -122,10 +122,12 @@ impl CpuTimes {
     }
 }
 
-#[derive(Clone, Copy, Default)]
-struct DiskSpace {
-    free: u64,
-    all: u64,
+/// Of the disk that a directory is on, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DiskSpace {
+    pub free: u64,
+    /// Zero where it cannot be read.
+    pub all: u64,
 }
 
 impl DiskSpace {
@@ -139,7 +141,8 @@ impl DiskSpace {
     }
 }
 
-fn disk_space(path: &Path) -> DiskSpace {
+/// What room there is.
+pub fn disk_space(path: &Path) -> DiskSpace {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return DiskSpace::default() };
     // SAFETY: statvfs fills the zeroed structure it is given; the path ends with a zero byte.
     let (result, space) = unsafe {

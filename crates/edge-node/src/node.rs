@@ -105,6 +105,8 @@ pub(crate) struct Shared {
     pub reports: Vec<Arc<Mutex<LaneReport>>>,
     /// What the console's charts show.
     pub recorder: Arc<Recorder>,
+    /// Requests of S3 clients; none where there is no such door.
+    pub s3: Option<door_s3::Metrics>,
     /// Calls of etcd's clients; none where there is no such door.
     pub etcd: Option<Arc<door_etcd::Metrics>>,
     /// Commands of Redis clients; none where there is no such door.
@@ -307,6 +309,7 @@ impl NodeHandle {
                 listener,
                 metadata: metadata.clone(),
                 access: shared.access.clone(),
+                metrics: shared.s3.clone(),
                 limits: shared.http_limits.clone(),
                 tls: shared.certificates.clients.clone(),
                 certificate_required: shared.config.tls.as_ref().is_some_and(|tls| tls.requires_s3_certificates()),
@@ -568,6 +571,7 @@ fn share(
         clock,
         mailboxes: senders,
         remembered,
+        s3: config.s3.as_ref().map(|_| door_s3::Metrics::default()),
         etcd: config.etcd.as_ref().map(|_| Arc::default()),
         redis: config.redis.as_ref().map(|_| Arc::default()),
         engine_sizes: Arc::default(),

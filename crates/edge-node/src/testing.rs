@@ -5,7 +5,7 @@ use crate::config::{Config, DoorSection, HttpSection, MemberSection, NodeFile};
 use crate::machine::{Machine, MachineFactory, Metric, Opened, Value};
 use crate::node::NodeHandle;
 use base_engine::Engine;
-use base_types::action::{Action, ActionResult, Answer, Response, StatusInfo};
+use base_types::action::{Action, ActionResult, Answer, NodeInfo, Response, StatusInfo};
 use base_types::s3::S3Action;
 use base_types::{NodeId, Tick};
 use core_log::LogDisk;
@@ -115,6 +115,10 @@ impl Machine for StubMachine {
     fn metrics(&self, out: &mut Vec<Metric>) {
         out.push(Metric { name: "stub", help: "One.", label: None, value: Value::Gauge(1) });
     }
+
+    fn busiest(&self, _: usize) -> Vec<core_cluster::api::BusyCluster> {
+        Vec::new()
+    }
 }
 
 impl StubMachine {
@@ -142,6 +146,29 @@ pub fn healthy(world: String, node: NodeId) -> StatusInfo {
         warnings: Vec::new(),
         log_write_ms: 0,
         certificate_expires_ms: 0,
+    }
+}
+
+/// What a node that is well has in the node map.
+pub fn node_info(id: u64) -> NodeInfo {
+    NodeInfo {
+        node: NodeId(id),
+        up: true,
+        draining: false,
+        region: String::new(),
+        az: String::new(),
+        rack: String::new(),
+        chassis: String::new(),
+        peer_address: String::new(),
+        http_address: String::new(),
+        doors: Vec::new(),
+        score: 0,
+        clusters: 0,
+        leaders: 0,
+        disk: base_types::DiskId(id),
+        cores: 1,
+        version: String::new(),
+        seen_ms_ago: 0,
     }
 }
 

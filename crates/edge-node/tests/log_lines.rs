@@ -45,8 +45,8 @@ fn post(path: &str, body: &str) -> Vec<u8> {
 
 #[test]
 fn malformed_requests_are_never_logged_whole() {
-    let filter = tracing_subscriber::EnvFilter::new("trace");
-    tracing::subscriber::set_global_default(edge_node::logging::subscriber(filter, || Kept)).unwrap();
+    let settings = edge_node::logging::Settings::parse(Some("trace"), None).unwrap();
+    tracing::subscriber::set_global_default(edge_node::logging::subscriber(settings, || Kept)).unwrap();
     let home = tempfile::tempdir().unwrap();
     let node = common::start(home.path(), "");
     let mark = "canary".repeat(500_000);

@@ -97,7 +97,12 @@ impl Client {
         Client { options, ..self.clone() }
     }
 
-    /// The endpoints.
+    /// Its options.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Whom it asks.
     pub fn endpoints(&self) -> &[Endpoint] {
         &self.endpoints
     }

@@ -68,6 +68,7 @@ impl Lane {
         let replicas = self.replicas.values();
         let mut statistics = self.context.statistics;
         replicas.clone().for_each(|replica| replica.count_lag(&self.context, &mut statistics));
+        replicas.clone().for_each(|replica| replica.count_followers(&mut statistics));
         LaneStatistics {
             replicas: self.replicas.len() as u64,
             leaders: replicas.clone().filter(|replica| replica.is_leader()).count() as u64,
@@ -78,6 +79,26 @@ impl Lane {
             log_batches: self.context.log.borrow().synced().0,
             ..statistics
         }
+    }
+
+    /// The clusters led here that committed most since this was last asked, busiest first; at most so many.
+    pub fn busiest(&self, most: usize) -> Vec<BusyCluster> {
+        let mut busy: Vec<(u64, &Box<Replica>)> = self
+            .replicas
+            .values()
+            .filter(|replica| replica.is_leader())
+            .map(|replica| (replica.committed_since_looked(), replica))
+            .filter(|(recent, _)| *recent > 0)
+            .collect();
+        busy.sort_unstable_by_key(|(recent, replica)| (std::cmp::Reverse(*recent), replica.spec.cluster));
+        let shown = busy.into_iter().take(most);
+        shown
+            .map(|(recent, replica)| BusyCluster {
+                name: replica.spec.name.clone(),
+                entries: replica.meta.applied.0,
+                recent,
+            })
+            .collect()
     }
 
     /// How long its queues and tables are, each beside its bound.

@@ -444,7 +444,7 @@ impl Replica {
             Refusal::new(ErrorCode::QuorumAtRisk, message)
         })?;
         self.end_lease_for_transfer();
-        self.group.as_mut().expect("a leader has a group").transfer_leader(best.replica);
+        self.transfer_leader(best.replica, "this member is to be removed or replaced");
         Ok(())
     }
 
@@ -460,7 +460,7 @@ impl Replica {
         })?;
         if member.replica != self.spec.replica {
             self.end_lease_for_transfer();
-            self.group.as_mut().expect("a leader has a group").transfer_leader(member.replica);
+            self.transfer_leader(member.replica, "another leader was asked for");
         }
         Ok(())
     }

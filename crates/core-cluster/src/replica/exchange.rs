@@ -181,18 +181,35 @@ impl Replica {
             return false;
         };
         let step = self.handoff.next_step(group, &voters);
+        let reason = match () {
+            () if stalled => "its log write takes longer than an election timeout",
+            () if lane.is_out_of_room() => "its disk is full",
+            () if self.is_quarantined() => "it is quarantined",
+            () => "it cannot apply entries",
+        };
         match step {
             Step::Ask(next) => {
                 self.end_lease_for_transfer();
-                self.group.as_mut().expect("a leader has a group").transfer_leader(next);
+                self.transfer_leader(next, reason);
             }
             Step::NobodyLeft if stalled => {
                 self.end_lease_for_transfer();
+                self.leadership.gives_up(reason);
                 self.group.as_mut().expect("a leader has a group").step_down();
             }
             Step::Wait | Step::LeadOn | Step::NobodyLeft => {}
         }
         matches!(step, Step::Ask(_) | Step::Wait)
+    }
+
+    /// Asks another member to lead.
+    pub fn transfer_leader(&mut self, to: ReplicaId, reason: &'static str) {
+        let node = self.meta.members.iter().find(|member| member.replica == to).map(|member| member.node);
+        let term = self.term();
+        if let Some(node) = node {
+            self.leadership.hands_over(term, node, reason);
+        }
+        self.group.as_mut().expect("a leader has a group").transfer_leader(to);
     }
 
     /// A member without room, or whose log write stalls, does not take leadership over: it could not log its first
@@ -450,6 +467,20 @@ impl Replica {
         lane.told.number += 1;
         let order = lane.told;
         self.send(lane, leader, &Payload::Kept { from: self.spec.replica, index, order });
+    }
+
+    /// Adds how far its followers are behind, if it leads and is awake: those of an idle cluster have everything.
+    pub fn count_followers(&self, statistics: &mut LaneStatistics) {
+        let Some(group) = self.group.as_ref().filter(|_| self.leading.is_some() && !self.quiesced) else { return };
+        let last = group.last_index();
+        for follower in group.followers().into_iter().filter(|follower| follower.replica != self.spec.replica) {
+            if follower.active {
+                let lag = last.0.saturating_sub(follower.matched.0);
+                statistics.follower_lag_entries = statistics.follower_lag_entries.max(lag);
+            } else {
+                statistics.followers_silent += 1;
+            }
+        }
     }
 
     /// Adds what this replica's bucket lacks, if it is a tail.

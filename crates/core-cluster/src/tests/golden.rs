@@ -115,7 +115,7 @@ impl Story {
                 Notice::ScrubFailed { message, .. } => self.say(format!("{}: {message}", self.letter(node.0))),
                 Notice::Quarantined { .. } | Notice::Released { .. } => {}
                 Notice::Ended { .. } | Notice::Recovered { .. } => {}
-                Notice::UnknownCluster { .. } | Notice::Changed { .. } => {}
+                Notice::UnknownCluster { .. } | Notice::Changed { .. } | Notice::Leadership { .. } => {}
             }
         }
         if let Some(outcome) = self.admin.and_then(|ticket| self.world.completions.remove(&ticket)) {

@@ -206,6 +206,10 @@ impl Rounds<KeyspaceNews> for Run {
         "reshard"
     }
 
+    fn subject(&self) -> Option<String> {
+        Some(format!("keyspace {}", self.keyspace))
+    }
+
     fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Step {
         let asked = core::mem::replace(&mut self.asked, Asked::Document);
         if answers.is_empty() {

@@ -38,6 +38,10 @@ impl Rounds<KeyspaceNews> for Start {
         "start reshard"
     }
 
+    fn subject(&self) -> Option<String> {
+        Some(format!("keyspace {}: {} clusters", self.keyspace, self.clusters))
+    }
+
     fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Step {
         if answers.is_empty() {
             return one(store::read_document(&self.keyspace));

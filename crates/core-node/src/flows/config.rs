@@ -223,6 +223,10 @@ impl Planner for ConfigFlow {
         "configuration-cluster"
     }
 
+    fn subject(&self) -> Option<String> {
+        Some(format!("cluster {}", self.name))
+    }
+
     fn start(&mut self, _: &mut PlanContext<'_>) -> Step {
         self.resolve()
     }

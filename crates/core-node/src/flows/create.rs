@@ -234,6 +234,10 @@ impl Planner for CreateFlow {
         "create-cluster"
     }
 
+    fn subject(&self) -> Option<String> {
+        Some(format!("cluster {}", self.name))
+    }
+
     fn start(&mut self, context: &mut PlanContext<'_>) -> Step {
         if self.record.is_some() {
             return self.order();

@@ -232,6 +232,10 @@ impl Planner for DecommissionFlow {
         "decommission"
     }
 
+    fn subject(&self) -> Option<String> {
+        Some(format!("node {}: {}", self.node, if self.draining { "out" } else { "back in" }))
+    }
+
     fn start(&mut self, _: &mut PlanContext<'_>) -> Step {
         about_node::read_record(self.node)
     }

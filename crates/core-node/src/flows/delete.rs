@@ -142,6 +142,10 @@ impl Planner for DeleteFlow {
         "delete-cluster"
     }
 
+    fn subject(&self) -> Option<String> {
+        Some(format!("cluster {}", self.name))
+    }
+
     fn start(&mut self, _: &mut PlanContext<'_>) -> Step {
         if self.record.is_some() {
             return self.destroy();

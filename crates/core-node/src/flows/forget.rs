@@ -145,6 +145,10 @@ impl Planner for ForgetFlow {
         "forget"
     }
 
+    fn subject(&self) -> Option<String> {
+        Some(format!("node {}", self.node))
+    }
+
     fn start(&mut self, _: &mut PlanContext<'_>) -> Step {
         about_node::read_record(self.node)
     }

@@ -40,6 +40,10 @@ impl Planner for LevelsFlow {
         "set-default-consistency"
     }
 
+    fn subject(&self) -> Option<String> {
+        Some("world".into())
+    }
+
     fn start(&mut self, _: &mut PlanContext<'_>) -> Step {
         let command = AdminCommand::SetDefaultConsistency {
             consistency: self.consistency,

@@ -159,6 +159,14 @@ impl Planner for MembersFlow {
         "members"
     }
 
+    fn subject(&self) -> Option<String> {
+        Some(match self.change {
+            Change::Add(node) => format!("cluster {}: node {node} joins", self.name),
+            Change::Remove(node) => format!("cluster {}: node {node} leaves", self.name),
+            Change::Replace { from, to } => format!("cluster {}: node {to} takes the place of node {from}", self.name),
+        })
+    }
+
     fn start(&mut self, _: &mut PlanContext<'_>) -> Step {
         self.describe()
     }

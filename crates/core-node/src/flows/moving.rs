@@ -271,6 +271,11 @@ impl Planner for MoveFlow {
         "move-member"
     }
 
+    fn subject(&self) -> Option<String> {
+        let to = self.to.map_or("another node".into(), |to| format!("node {to}"));
+        Some(format!("cluster {}: {to} takes the place of node {}", self.name, self.from))
+    }
+
     fn start(&mut self, _: &mut PlanContext<'_>) -> Step {
         self.describe()
     }

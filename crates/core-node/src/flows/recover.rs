@@ -274,6 +274,10 @@ impl Planner for RecoverFlow {
         "recover"
     }
 
+    fn subject(&self) -> Option<String> {
+        self.confirmed.then(|| format!("cluster {}", self.name))
+    }
+
     fn start(&mut self, _: &mut PlanContext<'_>) -> Step {
         if let Some(record) = self.zero.clone() {
             return self.ask_all(record, 0);

@@ -79,6 +79,10 @@ impl Planner for UpgradeFlow {
         "upgrade"
     }
 
+    fn subject(&self) -> Option<String> {
+        self.finalize.then(|| format!("world: format level {}", self.to))
+    }
+
     fn start(&mut self, _: &mut PlanContext<'_>) -> Step {
         self.read(0)
     }

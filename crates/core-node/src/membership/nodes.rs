@@ -9,7 +9,7 @@
 //! reports are replicated. Not here: the map itself (core-placement), what the authority does (registry.rs),
 //! elections (core-backends), what clients see of it (status.rs).
 
-use crate::api::{Effect, NoteLevel};
+use crate::api::{Change, Effect, NodeNews, NoteLevel};
 use crate::context::level_zero::WORLD_CLUSTER;
 use crate::context::local_replicas::ReplicaKnown;
 use crate::context::{CoreContext, Turn};
@@ -247,6 +247,9 @@ impl Membership {
     pub(super) fn on_map_changes(&mut self, turn: &mut Turn<'_>, changes: Vec<MapChange>) {
         turn.core.nodes_mut().note_changes(turn.now, &changes);
         for change in changes {
+            if turn.core.is_lane_zero() {
+                self.tell_change(turn, &change);
+            }
             match change {
                 MapChange::DiskLost(node) => {
                     self.config_cluster.recheck();
@@ -267,6 +270,19 @@ impl Membership {
             turn.core.wake_lane();
         }
         self.pass_on_map(turn);
+    }
+
+    /// An operator is told by every node. But only the leader of the world tells of a node that joins: a node that starts knows none.
+    fn tell_change(&self, turn: &mut Turn<'_>, change: &MapChange) {
+        let (node, news) = match change {
+            MapChange::Joined(node) if self.leads_world(turn.core) => (node, NodeNews::Joined),
+            MapChange::Up(node) => (node, NodeNews::Up),
+            MapChange::Down(node) => (node, NodeNews::Down),
+            MapChange::DiskLost(node) => (node, NodeNews::DiskLost),
+            MapChange::Forgotten(node) => (node, NodeNews::Forgotten),
+            MapChange::Joined(_) | MapChange::Facts(_) | MapChange::Report(_) => return,
+        };
+        turn.tell(Change::Node { node: *node, news });
     }
 
     fn on_facts(&mut self, turn: &mut Turn<'_>, node: NodeId) {

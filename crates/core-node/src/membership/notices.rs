@@ -2,6 +2,7 @@
 //!
 //! Not here: what each part does about it (replica_repair.rs, rebalance.rs, level_zero.rs, nodes.rs).
 
+use crate::api::Change;
 use crate::context::level_zero::{is_level_zero, region_cluster_id};
 use crate::context::local_replicas::ReplicaKnown;
 use crate::context::Turn;
@@ -11,7 +12,7 @@ use crate::frame::Item;
 use crate::membership::replica_repair::ORPHANS_EVERY;
 use crate::membership::Membership;
 use crate::plan_runner::{AnyPlanner, PlanOwner, PlanRunner};
-use base_types::{ClusterId, Generation, NodeId, ReplicaId, Ticket};
+use base_types::{ClusterId, ClusterName, Generation, NodeId, ReplicaId, Ticket};
 use core::time::Duration;
 use core_cluster::api::{Member, Notice};
 use std::sync::Arc;
@@ -30,7 +31,7 @@ impl Membership {
                 if leader.is_some_and(|leader| turn.core.is_up(leader)) {
                     runner.routing_mut().wake_backed_off(turn.core, turn.now, &name);
                 }
-                self.on_members_noticed(turn, runner, cluster, leader, &members);
+                self.on_members_noticed(turn, runner, (cluster, &name), leader, &members);
                 self.tell_replica(
                     turn,
                     runner.routing_mut(),
@@ -38,6 +39,7 @@ impl Membership {
                     ReplicaKnown { name, generation, replica, leader },
                 );
             }
+            Notice::Leadership { name, term, event } => turn.tell(Change::Leadership { cluster: name, term, event }),
             Notice::Gone { cluster, name, replica } => {
                 self.replica_repair.on_gone(cluster, replica);
                 self.rebalance.note_engine(cluster, &[], ReplicaId(0));
@@ -112,7 +114,7 @@ impl Membership {
         &mut self,
         turn: &mut Turn<'_>,
         runner: &mut PlanRunner,
-        cluster: ClusterId,
+        (cluster, name): (ClusterId, &ClusterName),
         leader: Option<NodeId>,
         members: &Arc<[Member]>,
     ) {
@@ -121,6 +123,11 @@ impl Membership {
         }
         let before = self.replica_repair.note_members(cluster, members);
         let changed = before.as_ref().is_some_and(|before| before != members);
+        if let Some(before) = before.as_ref().filter(|_| changed && leader == Some(turn.core.node())) {
+            let nodes = |members: &[Member]| members.iter().map(|member| member.node).collect();
+            let (before, now) = (nodes(before), nodes(members));
+            turn.tell(Change::Members { cluster: name.clone(), before, now });
+        }
         if changed && !is_level_zero(cluster) {
             self.replica_repair.note_untold(cluster, turn.now);
         }

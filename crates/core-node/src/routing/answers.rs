@@ -30,8 +30,9 @@ impl Routing {
         result: CallResult,
     ) {
         let Some((operation, result)) = self.keyspace_retry(turn, operation, result) else { return };
-        if ticket.is_none() {
-            return;
+        let Some(answered) = ticket else { return };
+        if let Some(spent) = operation.spent(turn) {
+            turn.effects.list.push(Effect::Spent { ticket: answered, spent: Box::new(spent) });
         }
         let mut response = self.shape_response(turn.core, shape, &operation, result);
         match &mut response {

@@ -10,14 +10,17 @@
 //! Held by: `a_request_id_applies_once`, `counters_survive_chaos`.
 //! Not here: what decides (router.rs).
 
+use crate::api::Spent;
 use crate::context::access::Granted;
+use crate::context::Turn;
 use base_types::action::{Action, ReadAfter};
 use base_types::mutant::{planted, Mutant};
 use base_types::{
     BackendKind, ClusterId, ClusterName, ErrorCode, Generation, NodeId, OrderedAt, ReadConsistency, Refusal, RequestId,
     Tick, Ticket, WriteConsistency,
 };
-use core_cluster::api::LocalKind;
+use core::time::Duration;
+use core_cluster::api::{AdminCommand, LocalKind};
 use core_keyspace::Payload;
 use std::sync::Arc;
 
@@ -189,8 +192,9 @@ pub struct Operation {
     pub begun: Tick,
     pub deadline: Tick,
     pub phase: Phase,
-    /// When the node of the latest remote attempt was asked.
+    /// When the node of the latest attempt was asked.
     pub asked: Tick,
+    pub asked_node: Option<NodeId>,
     /// What its timer is set to.
     pub timer: Tick,
     pub attempt: u32,
@@ -219,6 +223,19 @@ pub struct Operation {
 }
 
 impl Operation {
+    /// Where its time went, if it took longer than it should. What waits for a change, or for somebody else, took what it was given.
+    pub fn spent(&self, turn: &Turn<'_>) -> Option<Spent> {
+        let took = turn.now.since(self.begun);
+        let slow_ms = turn.core.config().tuning.slow_request_ms;
+        if slow_ms == 0 || took < Duration::from_millis(slow_ms) || self.kind().is_some_and(waits_by_itself) {
+            return None;
+        }
+        let before = if self.attempt == 0 { took } else { self.asked.since(self.begun) };
+        let cluster = self.target().map(|target| target.name.clone());
+        let (attempts, timeouts) = (self.attempt, self.timeouts);
+        Some(Spent { cluster, node: self.asked_node, took, before, attempts, timeouts, plan: None })
+    }
+
     /// A fresh operation on a cluster.
     pub fn new(owner: Owner, name: Arc<ClusterName>, kind: LocalKind, now: Tick, deadline: Tick) -> Operation {
         Operation::with_goal(owner, Goal::Call(Target { name, kind }), now, deadline)
@@ -233,6 +250,7 @@ impl Operation {
             deadline,
             phase: Phase::Resolving,
             asked: now,
+            asked_node: None,
             timer: deadline,
             attempt: 0,
             timeouts: 0,
@@ -331,5 +349,15 @@ impl Operation {
     /// Whether any member may answer, for a cluster with this default.
     pub fn any_member(&self, default: ReadConsistency) -> bool {
         matches!(self.kind(), Some(LocalKind::Read { consistency, .. }) if consistency.unwrap_or(default) == ReadConsistency::Eventual)
+    }
+}
+/// Whether it may take its time by its nature: it waits for a change, for every member, for a bucket, or for members to be moved.
+fn waits_by_itself(kind: &LocalKind) -> bool {
+    match kind {
+        LocalKind::Write { consistency, .. } => {
+            matches!(consistency, Some(WriteConsistency::Absolute | WriteConsistency::S3))
+        }
+        LocalKind::Read { backend, query, .. } => core_backends::waits(*backend, query),
+        LocalKind::Admin(command) => *command != AdminCommand::Describe,
     }
 }

@@ -6,6 +6,7 @@
 //! Held by: `a_request_id_applies_once`, `leader_loss_costs_a_slow_answer_not_an_error`.
 //! Not here: what an answer means to a client (answers.rs), or to another part (it takes the event).
 
+use crate::api::Change;
 use crate::context::{CoreContext, Turn};
 use crate::frame::Item;
 use crate::routing::cache::Route;
@@ -173,6 +174,8 @@ impl Routing {
         operation.attempt += 1;
         let ticket = attempt_ticket(number, operation.attempt);
         let deadline = operation.deadline;
+        operation.asked = turn.now;
+        operation.asked_node = Some(node);
         let authority =
             operation.granted.as_ref().map_or_else(|| turn.core.access().own_authority(), |granted| granted.authority);
         if node == turn.core.node() && lane == turn.core.config().lane {
@@ -184,7 +187,6 @@ impl Routing {
             return turn.lane.submit(turn.now, local);
         }
         operation.phase = Phase::Remote { node };
-        operation.asked = turn.now;
         turn.core.counters().attempts_remote += 1;
         let remaining = deadline.since(turn.now);
         let deadline_ms = (remaining - (remaining / 10).min(ANSWER_MARGIN_MAX)).as_millis().max(1) as u32;
@@ -559,6 +561,9 @@ impl Routing {
     }
 
     fn finish_operation(&mut self, turn: &mut Turn<'_>, operation: Operation, result: CallResult) {
+        if let (Owner::Plan { .. }, Some(spent)) = (&operation.owner, operation.spent(turn)) {
+            turn.tell(Change::SlowCall(spent));
+        }
         match operation.owner.clone() {
             Owner::Client { ticket, shape } => self.finish_client(turn, ticket, shape, operation, result),
             Owner::Resolve(name) => self.on_resolved(turn, &name, result),

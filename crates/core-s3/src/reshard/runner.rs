@@ -172,6 +172,10 @@ impl Rounds<S3State> for FlowRun {
         "reshard of a bucket"
     }
 
+    fn subject(&self) -> Option<String> {
+        Some(format!("bucket {:032x}, flow {}", self.id, self.flow))
+    }
+
     fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> PlanStep {
         let asked = core::mem::replace(&mut self.asked, Asked::Nothing);
         let step = match (asked, answers.is_empty()) {

@@ -9,6 +9,7 @@
 use super::{Gateway, Head, VersionCall, CALLS};
 use crate::access::{may_create, might_allow};
 use crate::error::{because, code};
+use crate::metrics;
 use crate::validate::DOCUMENT_BYTES_MAX;
 use base_types::s3::S3ErrorCode;
 use hyper::header::{HeaderMap, CONTENT_LENGTH, TRANSFER_ENCODING};
@@ -53,8 +54,8 @@ const DOCUMENTS: &[(&str, Needs)] = &[
     ("RestoreObject", Needs::OnKey("s3:RestoreObject")),
 ];
 
-/// `PutBucketAcl` as in [`CALLS`].
-fn in_calls(name: &str) -> bool {
+/// `PutBucketAcl` as in [`CALLS`], if it is there.
+fn call_of(name: &str) -> Option<&'static str> {
     let mut snake = String::with_capacity(name.len() + 8);
     for (at, letter) in name.char_indices() {
         if letter.is_ascii_uppercase() && at > 0 {
@@ -62,7 +63,7 @@ fn in_calls(name: &str) -> bool {
         }
         snake.push(letter.to_ascii_lowercase());
     }
-    CALLS.contains(&snake.as_str())
+    CALLS.iter().copied().find(|call| *call == snake)
 }
 
 /// Stands before a gateway's calls.
@@ -71,13 +72,17 @@ pub struct BeforeBody(pub(crate) Gateway);
 #[async_trait::async_trait]
 impl S3Access for BeforeBody {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
-        let name = context.s3_op().name();
-        if !in_calls(name) {
+        let Some(call) = call_of(context.s3_op().name()) else {
+            let name = context.s3_op().name();
             return Err(because(
                 S3ErrorCode::NotImplemented,
                 format!("{name} is not offered; docs/guides/s3.md lists the calls that are"),
             ));
+        };
+        if let Some(asked) = context.extensions_mut().get::<metrics::Asked>() {
+            asked.is(call);
         }
+        let name = context.s3_op().name();
         let Some((_, needs)) = DOCUMENTS.iter().find(|(call, _)| *call == name) else { return Ok(()) };
         bounded(context.headers())?;
         let extensions = std::mem::take(context.extensions_mut());
@@ -148,9 +153,10 @@ mod tests {
     #[test]
     fn every_call_that_puts_a_document_is_known() {
         for (name, _) in DOCUMENTS {
-            assert!(in_calls(name), "{name} is no call");
+            assert!(call_of(name).is_some(), "{name} is no call");
         }
-        assert!(in_calls("ListObjectsV2") && !in_calls("SelectObjectContent") && !in_calls("PostObject"));
+        assert_eq!(call_of("ListObjectsV2"), Some("list_objects_v2"));
+        assert!(call_of("SelectObjectContent").is_none() && call_of("PostObject").is_none());
     }
 
     #[test]

@@ -83,6 +83,11 @@ pub enum CtlCommand {
     /// Recover a cluster whose majority is gone for good: show what its survivors hold, or with --confirm let it continue
     /// from the best one; without a name, list past recoveries
     Recover(RecoverCommand),
+    /// What is wrong, as this node knows it, and what to do about each; exit code 1 where one of them is bad
+    Alarms {
+        #[command(flatten)]
+        world: World,
+    },
     /// Check every pair of a cluster's replicas and compare them; exit code 1 if one is damaged or differs
     Verify {
         /// The cluster

@@ -4,6 +4,22 @@ use crate::output::{cell, items, table};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What is wrong, the worst first.
+pub fn alarms(alarms: &[Value]) {
+    if alarms.is_empty() {
+        println!("no alarms");
+    }
+    for alarm in alarms {
+        println!(
+            "{} {} ({})",
+            if alarm["severity"] == "bad" { "!" } else { "·" },
+            cell(&alarm["title"]),
+            cell(&alarm["id"])
+        );
+        println!("  {}", cell(&alarm["todo"]));
+    }
+}
+
 /// The world's health.
 pub fn status(status: &Value) {
     let word = match (status["ready"] == true, items(status, "degraded").is_empty()) {

@@ -371,7 +371,7 @@ fn check_ranges(checker: &Checker<'_>, file: &NodeFile) -> Result<(), ConfigErro
         return checker.refuse(format!("{line}engine.object.url is {found}"), &remedy);
     }
     let (limits, tuning) = (&file.limits, &file.tuning);
-    let ranges: [(&str, u64, u64, u64); 28] = [
+    let ranges: [(&str, u64, u64, u64); 29] = [
         ("lag_ms", file.engine.object.lag_ms, 10, 3_600_000),
         ("cache_bytes", file.engine.cache_bytes, 1 << 20, 1 << 40),
         ("file_bytes_max", file.engine.file_bytes_max, 0, 1 << 46),
@@ -397,6 +397,7 @@ fn check_ranges(checker: &Checker<'_>, file: &NodeFile) -> Result<(), ConfigErro
         ("log_spare_segments", tuning.log_spare_segments as u64, 1, 64),
         ("log_write_timeout_ms", tuning.log_write_timeout_ms, 100, 600_000),
         ("log_stall_elections", u64::from(tuning.log_stall_elections), 0, 1_000),
+        ("slow_request_ms", tuning.slow_request_ms, 0, 600_000),
         ("s3_split_keys", tuning.s3_split_keys, 8, 10_000_000),
         ("s3_split_writes_per_second", tuning.s3_split_writes_per_second, 0, 1_000_000),
         ("s3_split_cpu_max_percent", u64::from(tuning.s3_split_cpu_max_percent), 0, 100),

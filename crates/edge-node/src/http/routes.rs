@@ -5,12 +5,13 @@ use super::lines::{self, AnswerBody, Watch};
 use super::secrets;
 use super::{body, console, Caller, HttpDoor};
 use crate::access::credentials::CHALLENGE;
+use crate::alarms;
 use crate::ca::CertificateName;
 use crate::clients::OPERATORS_PATIENCE;
 use crate::lane::door::LaneDoor;
 use crate::metrics;
 use base_types::access::Caller as Asker;
-use base_types::action::{Action, ActionResult, Answer, Request, Response as BaseResponse};
+use base_types::action::{Action, ActionResult, Answer, Failure, Request, Response as BaseResponse};
 use base_types::s3::S3Action;
 use base_types::{ErrorCode, ErrorKind, Refusal};
 use bytes::Bytes;
@@ -43,7 +44,7 @@ Hive speaks JSON: POST / with an action, for example
   curl -d '{\"action\":\"Status\"}' http://HOST/
 
 Plain routes: /put?key=k&value=v  /get?key=k  /clean
-For operators: /console/ (in a browser)  /health  /ready  /metrics
+For operators: /console/ (in a browser)  /health  /ready  /metrics  /alarms
 ";
 
 pub(super) type Answered = Response<AnswerBody>;
@@ -141,10 +142,12 @@ async fn route(
         "/metrics" => {
             let health = health(&own, door).await;
             let age = own.access.age(crate::monitor::unix_ms());
-            let doors = metrics::Doors { etcd: own.etcd.as_deref(), redis: own.redis.as_deref() };
-            let text = metrics::text(&own.reports, &own.room, own.certificates.states(), age, doors, health);
+            let doors = metrics::Doors { s3: own.s3.as_ref(), etcd: own.etcd.as_deref(), redis: own.redis.as_deref() };
+            let host = metrics::Host { room: &own.room, data: &own.data };
+            let text = metrics::text(&own.reports, host, own.certificates.states(), age, doors, health);
             respond(200, metrics::CONTENT_TYPE, text.into_bytes())
         }
+        "/alarms" => alarms_for(&own, door, asks).await,
         console::HISTORY => respond(200, JSON, own.recorder.json(console::since(head.uri.query())).into_bytes()),
         _ => console::file(path).unwrap_or_else(|| {
             let path: String = path.chars().take(100).collect();
@@ -251,7 +254,7 @@ async fn plain(door: Rc<LaneDoor>, head: &hyper::http::request::Parts, asks: Ask
 
 /// 200: the node can do some of its work, and `degraded` says what it cannot do; 503: it can do none, and `not_ready` says why.
 async fn ready(own: &HttpDoor, door: Rc<LaneDoor>) -> Answered {
-    let response = with_own_reasons(own, timely(door, Action::Status).await);
+    let response = with_own_reasons(own, timely(door, Action::Status, Asker::Node).await);
     let is_ready =
         matches!(&response, Ok(answer) if matches!(&answer.result, ActionResult::Status(status) if status.ready));
     let (_, body) = door_http::write_response("Status", &response);
@@ -259,7 +262,7 @@ async fn ready(own: &HttpDoor, door: Rc<LaneDoor>) -> Answered {
 }
 
 /// A question about this node that a lane that hangs must not hold up.
-async fn timely(door: Rc<LaneDoor>, action: Action) -> base_types::action::Response {
+async fn timely(door: Rc<LaneDoor>, action: Action, caller: Asker) -> base_types::action::Response {
     let request = Request {
         action,
         consistency: None,
@@ -268,7 +271,7 @@ async fn timely(door: Rc<LaneDoor>, action: Action) -> base_types::action::Respo
         request_id: None,
         after: None,
         expected_bucket_owner: None,
-        caller: Asker::Node,
+        caller,
     };
     tokio::time::timeout(READY_DEADLINE, door.ask(request)).await.unwrap_or_else(|_| {
         let message = format!(
@@ -281,10 +284,33 @@ async fn timely(door: Rc<LaneDoor>, action: Action) -> base_types::action::Respo
 
 /// What `/metrics` says of this node's health.
 async fn health(own: &HttpDoor, door: Rc<LaneDoor>) -> Option<metrics::Health> {
-    let response = with_own_reasons(own, timely(door.clone(), Action::Status).await);
+    let response = with_own_reasons(own, timely(door.clone(), Action::Status, Asker::Node).await);
     let ActionResult::Status(status) = response.ok()?.result else { return None };
-    let ActionResult::Nodes { nodes } = timely(door, Action::ListNodes).await.ok()?.result else { return None };
+    let ActionResult::Nodes { nodes } = timely(door, Action::ListNodes, Asker::Node).await.ok()?.result else {
+        return None;
+    };
     Some(metrics::Health { status, nodes, unix_ms: crate::monitor::unix_ms() })
+}
+
+/// What is wrong: for those who may ask for the status and the nodes.
+async fn alarms_for(own: &HttpDoor, door: Rc<LaneDoor>, asks: Asker) -> Answered {
+    let found = async {
+        let status = with_own_reasons(own, timely(door.clone(), Action::Status, asks.clone()).await)?;
+        Ok((status.result, timely(door, Action::ListNodes, asks).await?.result))
+    };
+    let listed = match found.await {
+        Ok((ActionResult::Status(status), ActionResult::Nodes { nodes })) => {
+            let recent = own.recorder.recent(alarms::SAMPLES);
+            Some(alarms::alarms(&status, &nodes, &recent, crate::monitor::unix_ms()))
+        }
+        Err(failure) if is_denied(&failure) => return refused(&HttpError::new(failure.refusal)),
+        Ok(_) | Err(_) => None,
+    };
+    respond(200, JSON, alarms::json(own.node, listed).into_bytes())
+}
+
+fn is_denied(failure: &Failure) -> bool {
+    matches!(failure.refusal.kind(), ErrorKind::Forbidden)
 }
 
 /// What operators ask, and clients whose data it is do not. Every action is named: a new one must be put on one side.

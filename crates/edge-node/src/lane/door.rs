@@ -7,11 +7,12 @@
 //! Not here: other threads (they use the lane's mailbox).
 
 use super::latency::Latency;
+use super::slow;
 use super::tickets::{Tickets, REQUESTS_MAX};
 use crate::clock::Clock;
 use base_types::action::{Request, Response};
-use base_types::{ErrorCode, LaneId, Refusal, Ticket};
-use core_node::api::Event;
+use base_types::{ErrorCode, LaneId, Refusal, Tick, Ticket};
+use core_node::api::{Event, Spent};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -145,7 +146,7 @@ impl LaneDoor {
         let (action, begun) = (request.action.name(), Instant::now());
         let number = self.requests.borrow_mut().push(Event::Request { ticket, asked, request });
         self.wake();
-        let response = Pending { door: &self, ticket, number, answered: false }.await;
+        let response = Pending { door: &self, ticket, number, asked: (action, asked), answered: false }.await;
         self.latencies.borrow_mut().entry(action).or_default().record(begun.elapsed());
         response
     }
@@ -201,6 +202,8 @@ struct Pending<'a> {
     ticket: Ticket,
     /// Its place among those that wait.
     number: u64,
+    /// What, and since when.
+    asked: (&'static str, Tick),
     answered: bool,
 }
 
@@ -210,7 +213,17 @@ impl Future for Pending<'_> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Response> {
         let answer = self.door.tickets.poll(self.ticket, context);
         self.answered |= answer.is_ready();
+        if let (Poll::Ready(response), Some(spent)) = (&answer, self.take_spent_if(answer.is_ready())) {
+            let (action, since) = self.asked;
+            slow::log(action, self.door.clock.now().since(since), &spent, response);
+        }
         answer
+    }
+}
+
+impl Pending<'_> {
+    fn take_spent_if(&self, answered: bool) -> Option<Box<Spent>> {
+        answered.then(|| self.door.tickets.take_spent(self.ticket)).flatten()
     }
 }
 

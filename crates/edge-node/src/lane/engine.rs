@@ -5,12 +5,14 @@
 //! Held by: `it_is_nicer_than_who_started_it`.
 //! Not here: what is written and when (core-cluster).
 
+use crate::lane::latency::Latency;
 use base_engine::{Engine, EngineError};
 use core_cluster::api::{EngineJob, EngineWork};
 use core_node::api::Event;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{sync_channel, SyncSender, TrySendError};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 /// Jobs that may wait; the lane has one out for each engine, so a full queue is a bug.
 const JOBS_QUEUED_MAX: usize = 1024;
@@ -25,6 +27,8 @@ pub type Damaged = Box<dyn Fn(&str, &str) + Send>;
 /// The lane's end of the thread.
 pub struct EngineThread {
     queue: Option<SyncSender<EngineJob>>,
+    /// How long writes took.
+    writes: Arc<Mutex<Latency>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -40,15 +44,21 @@ impl EngineThread {
         let (queue, jobs) = sync_channel::<EngineJob>(JOBS_QUEUED_MAX);
         let engines: BTreeMap<&'static str, Arc<dyn Engine>> =
             engines.iter().map(|engine| (engine.name(), engine.clone())).collect();
+        let writes = Arc::new(Mutex::new(Latency::default()));
+        let counted = writes.clone();
         let work = move || {
             // SAFETY: changes nothing but the calling thread's own weight; to be nicer is refused to nobody.
             unsafe { libc::nice(NICENESS) };
             while let Ok(job) = jobs.recv() {
+                let begun = Instant::now();
                 let result = match engines.get(job.engine.as_str()) {
                     Some(engine) => job.work.carry_out(engine.as_ref()),
                     None => Err(EngineError::Io(format!("this node has no engine {:?}", job.engine))),
                 };
                 let writes = matches!(job.work, EngineWork::Write(_) | EngineWork::Flush(_));
+                if writes {
+                    counted.lock().unwrap_or_else(PoisonError::into_inner).record(begun.elapsed());
+                }
                 if let (true, Err(EngineError::Corrupt(found))) = (writes, &result) {
                     damaged(&job.engine, found);
                 }
@@ -56,7 +66,12 @@ impl EngineThread {
             }
         };
         let thread = spawn(format!("{name}-eng"), Box::new(work))?;
-        Ok(EngineThread { queue: Some(queue), thread: Some(thread) })
+        Ok(EngineThread { queue: Some(queue), writes, thread: Some(thread) })
+    }
+
+    /// How long writes took, their syncs included.
+    pub fn writes(&self) -> Latency {
+        self.writes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Hands a job over.

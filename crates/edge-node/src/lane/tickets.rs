@@ -7,6 +7,7 @@
 
 use base_types::action::Response;
 use base_types::Ticket;
+use core_node::api::Spent;
 use std::cell::{Cell, RefCell};
 use std::task::{Context, Poll, Waker};
 
@@ -18,6 +19,8 @@ struct Slot {
     uses: u32,
     waker: Option<Waker>,
     response: Option<Response>,
+    /// Where its time went, if that was much.
+    spent: Option<Box<Spent>>,
 }
 
 /// The table.
@@ -56,6 +59,20 @@ impl Tickets {
         }
     }
 
+    /// Where a request's time went, before its answer.
+    pub fn tell_spent(&self, ticket: Ticket, spent: Box<Spent>) {
+        let mut slots = self.slots.borrow_mut();
+        let Some(slot) = slots.get_mut(ticket.0 as u32 as usize) else { return };
+        if u64::from(slot.uses) == ticket.0 >> 32 {
+            slot.spent = Some(spent);
+        }
+    }
+
+    /// What was told of it.
+    pub fn take_spent(&self, ticket: Ticket) -> Option<Box<Spent>> {
+        self.slots.borrow_mut()[ticket.0 as u32 as usize].spent.take()
+    }
+
     /// The response, once it is there.
     pub fn poll(&self, ticket: Ticket, context: &mut Context<'_>) -> Poll<Response> {
         let mut slots = self.slots.borrow_mut();
@@ -77,6 +94,7 @@ impl Tickets {
         slot.uses = slot.uses.wrapping_add(1);
         slot.waker = None;
         slot.response = None;
+        slot.spent = None;
         self.free.borrow_mut().push(index);
         self.in_use.set(self.in_use.get() - 1);
     }
@@ -111,7 +129,11 @@ mod tests {
         tickets.answer(second, response(ErrorCode::Conflict));
         tickets.answer(Ticket(u64::MAX), response(ErrorCode::Internal));
         assert_eq!(tickets.poll(second, &mut context), Poll::Ready(response(ErrorCode::NotFound)));
+        tickets.tell_spent(first, Box::default());
+        assert_eq!(tickets.take_spent(second), None);
+        tickets.tell_spent(second, Box::default());
         tickets.give_back(second);
         assert_eq!(tickets.in_use(), 0);
+        assert_eq!(tickets.take_spent(tickets.take().unwrap()), None, "of an earlier use of the slot");
     }
 }

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::counters;
-use crate::testing::healthy;
+use crate::testing::{healthy, node_info};
 use base_types::action::QuorumInfo;
-use base_types::{DiskId, NodeId};
+use base_types::NodeId;
 use core_cluster::api::LaneStatistics;
 use core_node::{ReshardCounters, RouterStatistics};
 use std::collections::BTreeSet;
@@ -17,28 +17,6 @@ const FORBIDDEN: &[&str] =
 
 /// A gauge that is no plain number names its unit last.
 const UNITS: &[&str] = &["seconds", "bytes"];
-
-fn node() -> NodeInfo {
-    NodeInfo {
-        node: NodeId(1),
-        up: true,
-        draining: false,
-        region: String::new(),
-        az: String::new(),
-        rack: String::new(),
-        chassis: String::new(),
-        peer_address: String::new(),
-        http_address: String::new(),
-        doors: Vec::new(),
-        score: 0,
-        clusters: 0,
-        leaders: 0,
-        disk: DiskId(1),
-        cores: 1,
-        version: String::new(),
-        seen_ms_ago: 0,
-    }
-}
 
 fn certificates() -> Vec<CertificateState> {
     let of = |door| CertificateState { door, begins: 0, expires: 1, problem: None };
@@ -59,6 +37,14 @@ fn redis() -> door_redis::Metrics {
     metrics
 }
 
+/// One answer to an S3 client.
+fn s3() -> door_s3::Metrics {
+    let metrics = door_s3::Metrics::default();
+    metrics.count_for_tests("get_object", 200);
+    metrics.count_for_tests("get_object", 404);
+    metrics
+}
+
 /// A page on which each metric has at least one sample.
 fn whole_page() -> String {
     let mut report = LaneReport::default();
@@ -66,18 +52,31 @@ fn whole_page() -> String {
     counters::router(&RouterStatistics::default(), &mut report.metrics);
     counters::reshards(&ReshardCounters::default(), &mut report.metrics);
     report.requests.push(("KvPut", Latency::default()));
+    report.busiest.extend((0..30).map(busy));
     let mut status = healthy("dev".into(), NodeId(1));
     status.quorum.push(QuorumInfo { cluster: "metadata@a".parse().unwrap(), answers: true });
     status.certificate_expires_ms = 1;
-    let health = Health { status, nodes: vec![node()], unix_ms: 0 };
+    let health = Health { status, nodes: vec![node_info(1)], unix_ms: 0 };
     text(
         &[Arc::new(Mutex::new(report))],
-        &Room::new(8, 1 << 20),
+        Host { room: &Room::new(8, 1 << 20), data: Path::new("/") },
         certificates(),
         Some(Duration::ZERO),
-        Doors { etcd: Some(&etcd()), redis: Some(&redis()) },
+        Doors { s3: Some(&s3()), etcd: Some(&etcd()), redis: Some(&redis()) },
         Some(health),
     )
+}
+
+fn busy(recent: u64) -> BusyCluster {
+    BusyCluster { name: format!("redis@c-{recent}").parse().unwrap(), entries: 1_000 + recent, recent }
+}
+
+#[test]
+fn only_the_busiest_clusters_are_named() {
+    let page = whole_page();
+    let named: Vec<&str> = page.lines().filter(|line| line.starts_with("hive_cluster_log_entries_total{")).collect();
+    assert_eq!(named.len(), BUSIEST_SHOWN);
+    assert_eq!(named[0], "hive_cluster_log_entries_total{cluster=\"redis@c-29\"} 1029");
 }
 
 struct Family<'a> {
@@ -171,7 +170,14 @@ fn lanes_have_labels_and_histograms_add_up() {
     let reports = vec![Arc::new(Mutex::new(report)), Arc::new(Mutex::new(LaneReport::default()))];
     let room = Room::new(8, 1 << 20);
     let _held: Vec<_> = (0..5).map(|_| room.http.admit([127, 0, 0, 1].into())).collect();
-    let text = text(&reports, &room, Vec::new(), None, Doors::default(), None);
+    let text = text(
+        &reports,
+        Host { room: &room, data: Path::new("/") },
+        Vec::new(),
+        None,
+        Doors { s3: Some(&s3()), ..Doors::default() },
+        None,
+    );
     for line in [
         "hive_log_batches_total{lane=\"0\"} 7",
         "hive_reads_total{lane=\"0\",kind=\"index\"} 4",
@@ -184,6 +190,8 @@ fn lanes_have_labels_and_histograms_add_up() {
         "hive_log_sync_seconds_bucket{le=\"+Inf\",lane=\"0\"} 2",
         "hive_request_seconds_count{action=\"KvPut\",lane=\"0\"} 2",
         "hive_health_answered 0.0",
+        "hive_s3_requests_total{operation=\"GetObject\",code=\"404\"} 1",
+        "hive_s3_request_seconds_count{operation=\"GetObject\"} 2",
         "# EOF",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} not in\n{text}");

@@ -127,6 +127,8 @@ fn start_doors(
     tokio::task::spawn_local(acceptor.run(tokio::net::TcpListener::from_std(peer)?));
     let door = Rc::new(HttpDoor {
         lanes: doors.to_vec(),
+        data: shared.data.path.clone(),
+        s3: shared.s3.clone(),
         etcd: shared.etcd.clone(),
         redis: shared.redis.clone(),
         limits: shared.http_limits.clone(),

@@ -22,6 +22,8 @@ pub struct S3Plan {
     pub listener: TcpListener,
     pub metadata: Arc<NodeMetadata>,
     pub access: Arc<crate::access::AccessHub>,
+    /// Counted for the whole node.
+    pub metrics: Option<door_s3::Metrics>,
     pub limits: HttpLimits,
     pub tls: Option<Arc<Doors>>,
     pub certificate_required: bool,
@@ -44,6 +46,7 @@ pub fn run(plan: S3Plan, stop: watch::Receiver<bool>, drain: watch::Receiver<boo
 async fn serve(plan: S3Plan, mut stop: watch::Receiver<bool>, drain: watch::Receiver<bool>) -> Result<(), String> {
     let store = open_store(&plan.config.data).await?;
     let service = service(&plan.config, plan.metadata.clone(), store.clone(), plan.access)?;
+    let service = service.with_metrics(plan.metrics.unwrap_or_default());
     let listener = tokio::net::TcpListener::from_std(plan.listener).map_err(|error| error.to_string())?;
     let entrance = Entrance::new("s3", plan.tls, plan.config.proxies.clone(), super::no_tls);
     let (limits, certificate_required, room) = (plan.limits, plan.certificate_required, plan.room);

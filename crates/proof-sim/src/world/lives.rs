@@ -321,6 +321,7 @@ fn core_tuning(tuning: &SimTuning, deadline_ms: u64, buggify_until: Tick, tail: 
         quiesce_after_ticks: tuning.quiesce_after_ticks,
         read_leases: tuning.read_leases,
         log_stall_elections: 1,
+        slow_request_ms: 1_000,
         log_stall_ms: LOG_STALL_MS,
         flush_bytes: tuning.flush_bytes,
         flush_after_ms: tuning.flush_after_ms,

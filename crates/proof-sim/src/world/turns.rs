@@ -306,6 +306,10 @@ impl World {
                 }
             }
             Effect::Remember { announcements } => self.nodes[node].remembered = announcements,
+            Effect::Spent { .. } => {}
+            Effect::Change(change) => {
+                self.trace.say(self.now, || Line::new(Kind::Note, format!("{change:?}")).node(node).lane(lane))
+            }
             Effect::Note { level, text } => {
                 self.trace.say(self.now, || Line::new(Kind::Note, format!("{level:?}: {text}")).node(node).lane(lane))
             }

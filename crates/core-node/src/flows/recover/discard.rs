@@ -120,6 +120,10 @@ impl Planner for DiscardFlow {
         "discard"
     }
 
+    fn subject(&self) -> Option<String> {
+        Some(format!("cluster {} on node {}", self.name, self.node))
+    }
+
     fn start(&mut self, _: &mut PlanContext<'_>) -> Step {
         Step::Calls(vec![lists(Some(self.name.clone()))])
     }
