@@ -40,7 +40,7 @@ fn manual_pages_do_not_depend_on_the_environment() {
 
 /// Whether a shell reads a script without running it; nothing where the machine has no such shell.
 fn reads(shell: &str, script: &[u8]) -> Option<bool> {
-    let mut process = Process::new(shell).arg("-n").stdin(Stdio::piped()).spawn().ok()?;
+    let mut process = Process::new(shell).arg("-n").stdin(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
     process.stdin.take()?.write_all(script).ok()?;
     process.wait().ok().map(|status| status.success())
 }
