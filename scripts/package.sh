@@ -36,8 +36,10 @@ gzip -9 -n "$out"/man/*.1
 bash -n "$out/hive.bash"
 
 # What is in the program: every crate with version, licence and checksum.
-cargo cyclonedx --quiet --manifest-path crates/edge-cli/Cargo.toml --format json --describe binaries --override-filename SBOM
-mv crates/edge-cli/SBOM*.json "$out/SBOM.json"
+# It writes one for every program of the workspace, beside each Cargo.toml; of ours no path of this machine stays in it.
+cargo cyclonedx --quiet --manifest-path crates/edge-cli/Cargo.toml --format json --spec-version 1.5 --describe binaries
+sed "s#$root/#/hive/#g" crates/edge-cli/hive_bin.cdx.json > "$out/SBOM.json"
+find crates xtask -maxdepth 2 -name '*.cdx.json' -delete
 
 CARGO_TARGET_DIR=$target cargo deb --quiet --locked --no-build --profile "$profile" --package edge-cli --output "$out/"
 deb=$(ls "$out"/hive_*.deb)
