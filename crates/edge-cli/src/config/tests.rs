@@ -117,3 +117,17 @@ fn world_of_two_is_warned_of() {
     let warnings = edge_node::check(&config).unwrap();
     assert!(warnings.iter().any(|warning| warning.contains("[world] lists two members")), "{warnings:?}");
 }
+
+#[test]
+fn deployments_set_settings_that_exist() {
+    let deploy = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy"));
+    for (file, at_least) in [("compose/setup.sh", 17), ("kubernetes/hive.yaml", 19), ("debian/postinst", 1)] {
+        let text = std::fs::read_to_string(deploy.join(file)).expect(file);
+        let keys: Vec<&str> = text.split("--set ").skip(1).filter_map(|rest| rest.split('=').next()).collect();
+        assert!(keys.len() >= at_least, "{file} sets {}", keys.len());
+        for key in keys {
+            let unknown = template::with(&[(key.trim_start_matches('\'').into(), "x".into())]);
+            assert!(!matches!(unknown, Err(TemplateError::Unknown { .. })), "{file}: there is no setting {key}");
+        }
+    }
+}
