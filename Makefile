@@ -4,6 +4,7 @@
 #   make object: engine object (SlateDB takes minutes to compile, so it is not in `make test`)
 #   make figures: docs/figures.md's table as target/figures/DATE-COMMIT.md; an hour of a quiet machine
 #   make engine-figures: every figure of docs/engines; an hour of a quiet machine (QUICK=1: minutes)
+#   make package: the Debian package, its hash and what is in it (target/package)
 #   make run | test | check | bench | sim SEEDS=n [FROM=n|new] | mutants | fuzz | real | mixed | soak HOURS=n [SEED=n]
 #   make sim SEED=n [LAYER=lane] | SCENARIO=file [TRACE=1 [NODE=n] [CLUSTER=name] [FROM=ms] [TO=ms]] [MUTANT=Name]
 SHELL := /bin/bash
@@ -23,7 +24,7 @@ ENGINES ?=
 # Hours of faults at random.
 HOURS ?= 1
 
-.PHONY: run build test check doors bench figures engine-figures sim mutants fuzz real mixed soak object setup clean
+.PHONY: run build package test check doors bench figures engine-figures sim mutants fuzz real mixed soak object setup clean
 
 setup:
 	@scripts/setup.sh
@@ -33,6 +34,9 @@ build: setup
 
 run: build
 	@exec $(HIVE) dev
+
+package: setup
+	@scripts/package.sh
 
 test: setup
 	@scripts/test.sh

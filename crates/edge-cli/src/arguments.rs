@@ -4,6 +4,7 @@
 mod bench;
 mod ca;
 mod cluster;
+mod config;
 mod ctl;
 mod dev;
 mod keyspace;
@@ -21,6 +22,7 @@ mod world;
 pub use bench::BenchArguments;
 pub use ca::CaCommand;
 pub use cluster::{ClusterCommand, EngineMove, LevelZeroCommand, LevelZeroMembersCommand, MembersCommand};
+pub use config::ConfigCommand;
 pub use ctl::{CtlCommand, RecoverCommand, UpgradeCommand};
 pub use dev::{DevArguments, NodeArguments};
 pub use keyspace::KeyspaceCommand;
@@ -57,6 +59,9 @@ pub enum Command {
     Node(NodeArguments),
     /// Run one node as "A Simple Distributed Key-Value Store in Go" does: also as hive -db-location DIR -http-address ADDRESS …
     SimpleKv(SimpleKvArguments),
+    /// The file node.toml: write a complete one, check one
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// The world's certificate authority
     #[command(subcommand)]
     Ca(CaCommand),
@@ -96,6 +101,12 @@ pub enum Command {
     /// Read a world from an object store without writing to it, and answer KvGet and KvScan by HTTP
     #[command(hide = cfg!(not(feature = "engine-object")))]
     Attach(AttachArguments),
+    /// Write a manual page for each command
+    Man {
+        /// The directory to write into, for example /usr/local/share/man/man1
+        #[arg(long, value_name = "DIR")]
+        out: std::path::PathBuf,
+    },
     /// Print the completions of a shell
     Completions { shell: clap_complete::Shell },
 }

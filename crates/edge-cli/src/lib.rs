@@ -9,12 +9,14 @@ mod arguments;
 mod attach;
 mod authority;
 mod bench;
+mod config;
 mod ctl;
 mod dev;
 mod engines;
 mod failure;
 mod kv;
 mod load;
+mod manual;
 mod node;
 mod output;
 mod restore;
@@ -25,7 +27,7 @@ mod top;
 pub use arguments::Arguments;
 
 use arguments::Command;
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use failure::Failure;
 use std::process::ExitCode;
 
@@ -60,6 +62,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Node(node) => node::run(&node),
         Command::SimpleKv(node) => simple_kv::run(&node),
         Command::Dev(dev) => dev::run(dev),
+        Command::Config(command) => config::run(command),
         Command::Ca(command) => authority::run(command),
         Command::User(command) => on_runtime(access::user(command)),
         Command::Role(command) => on_runtime(access::role(command)),
@@ -74,10 +77,9 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Bench(bench) => bench::run(bench),
         Command::Restore(restore) => restore.place.check().and_then(|()| restore::run(&restore)),
         Command::Attach(attach) => attach.place.check().and_then(|()| attach::run(&attach)),
+        Command::Man { out } => manual::write(&out),
         Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut engines::shown(&Arguments::command()), "hive", &mut script);
-            print!("{}", String::from_utf8_lossy(&script));
+            manual::print_completions(shell);
             Ok(())
         }
     }

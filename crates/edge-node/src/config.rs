@@ -13,6 +13,7 @@ mod oidc;
 mod redis;
 mod s3;
 pub mod secrets;
+pub mod template;
 pub mod tls;
 pub mod topology;
 

@@ -101,6 +101,9 @@ fn the_contracts_commands_parse() {
         "hive bench larger-than-memory --memory-mib 512 --minutes 10 --engine lmdb",
         "hive bench embedded --cores 1,2 --value-bytes 100",
         "hive completions bash",
+        "hive man --out man1",
+        "hive config init --out node.toml --set id=2 --set world.name=w",
+        "hive config check node.toml --json",
     ] {
         if let Err(error) = parse(line) {
             panic!("{line}: {error}");
@@ -121,6 +124,7 @@ fn wrong_lines_are_usage_errors() {
         "hive bench none",
         "hive kv exec f --weak",
         "hive load f",
+        "hive config init --set id",
     ] {
         assert_eq!(parse(line).expect_err(line).exit_code(), 2, "{line}");
     }

@@ -192,7 +192,11 @@ fn check_members(
     }
     let mut seen: BTreeMap<NodeId, String> = BTreeMap::new();
     for (index, member) in members.iter().enumerate() {
-        let line = checker.line(&format!("[[{section}.members]]"), index);
+        let mut line = checker.line(&format!("[[{section}.members]]"), index);
+        if line.is_empty() {
+            // Members in one line, as `hive config init` writes them.
+            line = checker.line(&format!("\"{}\"", member.address), 0);
+        }
         if member.id == 0 {
             return checker.refuse(format!("{line}member of [{section}] has id 0"), "give an id of at least 1");
         }
