@@ -18,7 +18,7 @@ use crate::manifest::{self, id_text, Base, Instant, Manifest, FORMAT};
 use crate::pace::{wall_ms, Pace, Progress};
 use crate::pages::{Query, Rows};
 use crate::part::{PartBuilder, PART_BYTES};
-use crate::sign::{random, Signer, Trusted};
+use crate::sign::{random, Signer};
 use crate::store::{ask, Store};
 use crate::verify::{verify, Chain};
 use crate::BackupError;
@@ -120,18 +120,12 @@ async fn begin<S: Store>(
     let base = base.map(|base| check_base(base, world, &keyspace, instant.as_ref())).transpose()?;
     let backup = id_text(&random());
     let started_ms = wall_ms();
-    let beginning =
-        Beginning { format: FORMAT, backup, world: world.into(), keyspace, instant, pin, base, started_ms };
+    let beginning = Beginning { format: FORMAT, backup, world: world.into(), keyspace, instant, pin, base, started_ms };
     Journal::begin(&options.dir, beginning)
 }
 
 /// An increment continues only a backup of the same cluster's same life.
-fn check_base(
-    base: &Chain,
-    world: &str,
-    keyspace: &Keyspace,
-    instant: Option<&Instant>,
-) -> Result<Base, BackupError> {
+fn check_base(base: &Chain, world: &str, keyspace: &Keyspace, instant: Option<&Instant>) -> Result<Base, BackupError> {
     let (top, found) = (base.top(), base.manifest());
     let unfit = |why: String| BackupError::UnfitBase { dir: top.dir.display().to_string(), why };
     let (Some(was), Some(is)) = (found.instant.as_ref(), instant) else {
@@ -194,9 +188,8 @@ async fn hold<S: Store>(
     let keep_ms = keep.as_millis() as u64;
     let body = json!({"action": "KvPin", "keyspace": keyspace, "pin": pin, "stamp": stamp, "keep_ms": keep_ms});
     let answer = ask(store, body).await?;
-    let number = |value: &Value, field| {
-        value[field].as_u64().ok_or(BackupError::Answer { action: "KvPin".into(), field })
-    };
+    let number =
+        |value: &Value, field| value[field].as_u64().ok_or(BackupError::Answer { action: "KvPin".into(), field });
     Ok(Instant {
         stamp: number(&answer, "stamp")?,
         time_ms: number(&answer, "until_ms")?.saturating_sub(keep_ms),
@@ -247,9 +240,7 @@ impl<S: Store> Source<S> {
             ..Query::default()
         };
         match (base, &beginning.base) {
-            (Some(chain), Some(base)) => {
-                Source::Since(Box::new(Since::new(store, &query, &chain.layers, base.stamp)))
-            }
+            (Some(chain), Some(base)) => Source::Since(Box::new(Since::new(store, &query, &chain.layers, base.stamp))),
             _ => Source::All(Rows::new(store, query)),
         }
     }

@@ -19,9 +19,13 @@ pub enum BackupError {
     Damaged { path: String, what: String },
     #[error("{path} has format {found}, and this program knows formats up to {known}; use the hive that wrote it, or a newer one")]
     Newer { path: String, found: u64, known: u64 },
-    #[error("{dir}: the manifest does not fit its signature: one of them was changed after signing; take another backup")]
+    #[error(
+        "{dir}: the manifest does not fit its signature: one of them was changed after signing; take another backup"
+    )]
     WrongSignature { dir: String },
-    #[error("{dir} was signed by {signer}, which nobody here trusts; if you do, name its public key with --trust FILE")]
+    #[error(
+        "{dir} was signed by {signer}, which nobody here trusts; if you do, name its public key with --trust FILE"
+    )]
     ForeignSignature { dir: String, signer: String },
     #[error("{dir} holds an unfinished backup; finish it: hive backup create {dir} --keyspace {keyspace}")]
     Unfinished { dir: String, keyspace: String },

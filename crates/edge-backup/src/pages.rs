@@ -98,7 +98,8 @@ impl<S: Store> Rows<S> {
     async fn turn(&mut self) -> Result<(), BackupError> {
         let asked = self.ahead.take().unwrap_or_else(|| read(&self.store, &self.query));
         // A task ends without its answer only if the process is going down.
-        let page = asked.await.map_err(|error| BackupError::file("KvScan".as_ref(), std::io::Error::other(error)))??;
+        let page =
+            asked.await.map_err(|error| BackupError::file("KvScan".as_ref(), std::io::Error::other(error)))??;
         self.query.after = page.next.clone();
         self.done = page.next.is_none();
         self.ahead = page.next.map(|_| read(&self.store, &self.query));

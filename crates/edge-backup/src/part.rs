@@ -117,7 +117,13 @@ impl PartBuilder {
     }
 
     /// Writes the part; it is durable after that.
-    pub fn finish(self, dir: &Path, backup: &BackupId, number: u32, times: (u64, u64)) -> Result<PartRecord, BackupError> {
+    pub fn finish(
+        self,
+        dir: &Path,
+        backup: &BackupId,
+        number: u32,
+        times: (u64, u64),
+    ) -> Result<PartRecord, BackupError> {
         assert!(self.raw.len() <= RAW_BYTES_MAX, "a part is bounded");
         let mut file = Vec::with_capacity(HEAD_BYTES + self.raw.len() / 2);
         file.extend_from_slice(MAGIC);
@@ -187,7 +193,8 @@ fn decode(mut file: Bytes, backup: &BackupId, number: u32) -> Result<Vec<Entry>,
     if raw_bytes > RAW_BYTES_MAX {
         return Err(format!("it would have {raw_bytes} bytes, more than any part"));
     }
-    let raw = lz4_flex::block::decompress(&file, raw_bytes).map_err(|error| format!("it does not decompress: {error}"))?;
+    let raw =
+        lz4_flex::block::decompress(&file, raw_bytes).map_err(|error| format!("it does not decompress: {error}"))?;
     let mut raw = Bytes::from(raw);
     let mut entries: Vec<Entry> = Vec::new();
     while !raw.is_empty() {

@@ -109,7 +109,8 @@ pub async fn restore<S: Store>(
     let mut present = (!fresh).then(|| Rows::new(store, query));
     let mut writer = Writer::new(store, &target, options.rate);
     let in_place = matches!(options.place, Place::InPlace { .. });
-    let mut done = Progress { of: chain.layers.iter().map(|layer| layer.manifest.entries).sum(), ..Progress::default() };
+    let mut done =
+        Progress { of: chain.layers.iter().map(|layer| layer.manifest.entries).sum(), ..Progress::default() };
     loop {
         let there = match &mut present {
             Some(rows) => rows.peek().await?.map(|entry| &entry.key),
@@ -200,14 +201,13 @@ async fn prepare<S: Store>(store: &S, chain: &Chain, place: &Place) -> Result<(K
 fn same_kind(found: Keyspace, source: &Keyspace) -> Result<Keyspace, BackupError> {
     match found.kind == source.kind {
         true => Ok(found),
-        false => {
-            Err(BackupError::TargetKind { keyspace: found.name, found: found.kind, wanted: source.kind.clone() })
-        }
+        false => Err(BackupError::TargetKind { keyspace: found.name, found: found.kind, wanted: source.kind.clone() }),
     }
 }
 
 async fn is_empty<S: Store>(store: &S, name: &str) -> Result<bool, BackupError> {
-    let body = json!({"action": "KvScan", "keyspace": name, "limit": 1, "keys_only": true, "read_consistency": "strong"});
+    let body =
+        json!({"action": "KvScan", "keyspace": name, "limit": 1, "keys_only": true, "read_consistency": "strong"});
     Ok(ask(store, body).await?["entries"].as_array().is_some_and(Vec::is_empty))
 }
 

@@ -52,8 +52,8 @@ impl Signer {
         }
         let der = [&PRIVATE_HEAD[..], &random::<SEED_BYTES>()].concat();
         let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-        let written = opened
-            .and_then(|mut file| file.write_all(pem(PRIVATE, &der).as_bytes()).and_then(|()| file.sync_all()));
+        let written =
+            opened.and_then(|mut file| file.write_all(pem(PRIVATE, &der).as_bytes()).and_then(|()| file.sync_all()));
         written.map_err(failed)?;
         Ok((Signer::open(path)?, true))
     }
@@ -108,6 +108,12 @@ impl Trusted {
             true => Err(key_error(path, "no Ed25519 public key in PEM; write one with: hive backup key")),
             false => Ok(Trusted { keys }),
         }
+    }
+
+    /// Those of both.
+    pub fn and(mut self, other: Trusted) -> Trusted {
+        self.keys.extend(other.keys);
+        self
     }
 
     /// Whether a trusted key signed these bytes.

@@ -92,8 +92,7 @@ fn check_parts(signed: &Signed, done: &mut Progress, progress: &mut dyn FnMut(Pr
 /// The backup that an increment names, by its name and its bytes.
 fn find_base(above: &Signed, bases: &[PathBuf], trusted: &Trusted) -> Result<Signed, BackupError> {
     let wanted = above.manifest.base.as_ref().expect("the caller looked");
-    let missing =
-        || BackupError::BaseMissing { dir: above.dir.display().to_string(), base: wanted.backup.clone() };
+    let missing = || BackupError::BaseMissing { dir: above.dir.display().to_string(), base: wanted.backup.clone() };
     let is_it = |dir: &PathBuf| Manifest::peek(dir).is_ok_and(|manifest| manifest.backup == wanted.backup);
     let dir = bases.iter().cloned().chain(siblings(&above.dir)).find(is_it).ok_or_else(missing)?;
     let base = Manifest::read(&dir, trusted)?;
@@ -111,4 +110,3 @@ fn siblings(dir: &Path) -> Vec<PathBuf> {
     let Some(found) = parent.and_then(|parent| std::fs::read_dir(parent).ok()) else { return Vec::new() };
     found.flatten().map(|entry| entry.path()).filter(|path| path.join(FILE).exists()).take(SIBLINGS_MAX).collect()
 }
-
