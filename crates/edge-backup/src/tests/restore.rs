@@ -35,7 +35,7 @@ fn restore_by_prefix_leaves_the_rest() {
 #[test]
 fn stopped_restore_writes_only_what_is_missing() {
     let bench = Bench::new();
-    let value = "x".repeat(crate_value());
+    let value = "x".repeat(long_value());
     (0..40).for_each(|n| bench.toy.put("k", &key(n), &value));
     bench.create_as(&crate::CreateOptions { part_bytes: None, ..bench.options("b") }).unwrap();
     bench.toy.answer_only(Some(3));
@@ -51,7 +51,7 @@ fn stopped_restore_writes_only_what_is_missing() {
 }
 
 /// Five keys make a batch.
-fn crate_value() -> usize {
+fn long_value() -> usize {
     200_000
 }
 
