@@ -26,7 +26,7 @@ VALUE_BYTES = 6_000
 COMMAND_TIMEOUT_S = 180
 # A throttle that makes a backup of KEYS keys take long enough to be stopped in the middle.
 SLOW_MB = 2
-RULE = "size=3 location=world failure_domain=node"
+RULE = "size=3 location=world failure_domain=chassis"
 
 
 def case(name):
@@ -256,7 +256,7 @@ def elsewhere(here):
     os.mkdir(folder)
     other = worlds.World(here.hive, folder, here.base_port + 200, nodes=1)
     try:
-        here.backup("restore", here.path("full"), "--as", "shop", "--rule", "size=1 location=world failure_domain=node", world=other)
+        here.backup("restore", here.path("full"), "--as", "shop", "--rule", "size=1 location=world failure_domain=chassis", world=other)
         check(here.content("shop", world=other) == here.content("shop-then"), "the other world's keyspace differs")
     finally:
         other.stop()
