@@ -11,6 +11,7 @@
 //! Not here: plain keyspaces have no instant; each part says when it was read.
 
 use crate::entry::Entry;
+use crate::files::sync_folder;
 use crate::increment::Since;
 use crate::journal::{self, Beginning, Journal};
 use crate::keyspace::{Keyspace, PLAIN, VERSIONED};
@@ -93,6 +94,7 @@ fn prepare(dir: &Path) -> Result<Option<(Beginning, Vec<crate::part::PartRecord>
     let failed = |error| BackupError::file(dir, error);
     let occupied = |what: &str| BackupError::Occupied { dir: dir.display().to_string(), what: what.into() };
     std::fs::create_dir_all(dir).map_err(failed)?;
+    sync_folder(dir.parent().unwrap_or(dir))?;
     if dir.join(manifest::FILE).exists() {
         return Err(occupied("a whole backup"));
     }

@@ -2,8 +2,8 @@
 
 mod bad_input;
 mod chain;
-mod create;
-mod restore;
+mod creating;
+mod restoring;
 mod toy;
 
 use crate::{
