@@ -57,7 +57,11 @@ impl Toy {
     }
 
     pub fn put_leased(&self, name: &str, key: &str, value: &str, lease: u64) {
-        self.world().space(name).change(Bytes::copy_from_slice(key.as_bytes()), Some(Bytes::copy_from_slice(value.as_bytes())), lease);
+        self.world().space(name).change(
+            Bytes::copy_from_slice(key.as_bytes()),
+            Some(Bytes::copy_from_slice(value.as_bytes())),
+            lease,
+        );
     }
 
     pub fn delete(&self, name: &str, key: &str) {
