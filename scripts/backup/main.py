@@ -232,12 +232,12 @@ def restored(here):
     with Writes(here, "shop-again"):
         time.sleep(2)
     here.act(action="KvPut", keyspace="shop-again", key="0/extra", value="x")
-    check("--yes" in here.run("backup", "restore", here.path("full"), "--in-place", "shop-again", fails=True))
-    part = here.backup("restore", here.path("full"), "--in-place", "shop-again", "--prefix", "0/", "--yes")
+    check("--yes" in here.run("backup", "restore", here.path("full"), "--in-place=shop-again", fails=True))
+    part = here.backup("restore", here.path("full"), "--in-place=shop-again", "--prefix", "0/", "--yes")
     check(part["deleted"] >= 1, part)
     check(here.content("shop-again", prefix="0/") == here.content("shop-then", prefix="0/"), "the prefix differs")
     check(here.content("shop-again") != wanted, "more than the prefix was restored")
-    here.backup("restore", here.path("full"), "--in-place", "shop-again", "--yes")
+    here.backup("restore", here.path("full"), "--in-place=shop-again", "--yes")
     check(here.content("shop-again") == wanted, "the keyspace is not what it was")
 
 

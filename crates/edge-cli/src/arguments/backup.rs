@@ -95,7 +95,7 @@ pub struct BackupRestore {
     #[arg(id = "beside", long = "as", value_name = "KEYSPACE")]
     pub beside: Option<String>,
     /// Make the keyspace that was backed up, or the one named, what it was: later keys are deleted
-    #[arg(long, value_name = "KEYSPACE", num_args = 0..=1, default_missing_value = "")]
+    #[arg(long, value_name = "KEYSPACE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub in_place: Option<String>,
     /// Only keys that begin with this; others are left alone
     #[arg(long, default_value = "")]
