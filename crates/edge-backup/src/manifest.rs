@@ -4,7 +4,6 @@
 //! `changed_manifest_or_signature_is_refused`, `foreign_signature_is_refused`.
 
 use crate::files::{hex, read_whole, sha256, write_whole};
-use crate::journal;
 use crate::keyspace::Keyspace;
 use crate::part::{BackupId, PartRecord};
 use crate::sign::{Signer, Trusted};
@@ -106,15 +105,11 @@ impl Manifest {
     }
 }
 
-/// The bytes of a manifest, and what they say. An unfinished backup has none.
+/// The bytes of a manifest, and what they say.
 fn parse(dir: &Path) -> Result<(Vec<u8>, Manifest), BackupError> {
     let path = dir.join(FILE);
     if !path.exists() {
-        let dir = dir.display().to_string();
-        return Err(match journal::keyspace_of(Path::new(&dir)) {
-            Some(keyspace) => BackupError::Unfinished { dir, keyspace },
-            None => BackupError::NoBackup { dir },
-        });
+        return Err(BackupError::NoBackup { dir: dir.display().to_string() });
     }
     let bytes = read_whole(&path, MANIFEST_BYTES_MAX)?;
     let damaged = |error: serde_json::Error| BackupError::damaged(&path, format!("it is no manifest: {error}"));

@@ -3,6 +3,7 @@
 //! Always: a chain that is given back was read whole and fits its signed manifests. Held by: `truncated_part_is_refused`,
 //! `missing_part_is_refused`, `increment_without_its_base_is_refused`.
 
+use crate::journal;
 use crate::manifest::{Manifest, Signed, FILE};
 use crate::pace::Progress;
 use crate::part::{self, PartRecord};
@@ -44,7 +45,7 @@ pub fn verify(
     trusted: &Trusted,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Chain, BackupError> {
-    let mut layers = vec![Manifest::read(dir, trusted)?];
+    let mut layers = vec![read(dir, trusted)?];
     while let Some(above) = layers.last().filter(|layer| layer.manifest.base.is_some()) {
         if layers.len() == CHAIN_MAX {
             return Err(BackupError::damaged(dir, format!("it stands on more than {CHAIN_MAX} backups")));
@@ -58,6 +59,14 @@ pub fn verify(
         check_parts(layer, &mut done, progress)?;
     }
     Ok(Chain { layers })
+}
+
+/// The manifest of a directory; one without may have an unfinished backup.
+fn read(dir: &Path, trusted: &Trusted) -> Result<Signed, BackupError> {
+    match (Manifest::read(dir, trusted), journal::keyspace_of(dir)) {
+        (Err(BackupError::NoBackup { dir }), Some(keyspace)) => Err(BackupError::Unfinished { dir, keyspace }),
+        (read, _) => read,
+    }
 }
 
 /// Every part, their order, and the sums.
