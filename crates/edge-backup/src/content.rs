@@ -33,24 +33,24 @@ impl Content {
     }
 
     /// The next key, which stays the next.
-    pub fn peek(&mut self) -> Result<Option<&Entry>, BackupError> {
+    pub async fn peek(&mut self) -> Result<Option<&Entry>, BackupError> {
         while self.head.is_none() {
-            let Some(newest) = self.step()? else { return Ok(None) };
+            let Some(newest) = self.step().await? else { return Ok(None) };
             self.head = Some(newest).filter(|entry| entry.value.is_some());
         }
         Ok(self.head.as_ref())
     }
 
-    pub fn next(&mut self) -> Result<Option<Entry>, BackupError> {
-        self.peek()?;
+    pub async fn next(&mut self) -> Result<Option<Entry>, BackupError> {
+        self.peek().await?;
         Ok(self.head.take())
     }
 
     /// The newest entry of the least key; those under it are passed over.
-    fn step(&mut self) -> Result<Option<Entry>, BackupError> {
+    async fn step(&mut self) -> Result<Option<Entry>, BackupError> {
         let mut least: Option<Bytes> = None;
         for layer in &mut self.layers {
-            if let Some(entry) = layer.front(&self.prefix, self.after.as_ref())? {
+            if let Some(entry) = layer.front(&self.prefix, self.after.as_ref()).await? {
                 least = Some(least.map_or(entry.key.clone(), |least| least.min(entry.key.clone())));
             }
         }
@@ -61,14 +61,14 @@ impl Content {
 }
 
 impl Layer {
-    fn front(&mut self, prefix: &Bytes, after: Option<&Bytes>) -> Result<Option<&Entry>, BackupError> {
+    async fn front(&mut self, prefix: &Bytes, after: Option<&Bytes>) -> Result<Option<&Entry>, BackupError> {
         while self.entries.is_empty() {
             let Some(record) = self.signed.manifest.parts.get(self.next_part) else { return Ok(None) };
             self.next_part += 1;
             if !may_hold(record, prefix, after) {
                 continue;
             }
-            let found = part::read(&self.signed.dir, &self.signed.id, self.next_part as u32, record)?;
+            let found = part::read(&self.signed.dir, &self.signed.id, self.next_part as u32, record).await?;
             let is_wanted =
                 |entry: &Entry| entry.key.starts_with(prefix) && after.is_none_or(|after| entry.key > after);
             self.entries = found.into_iter().filter(is_wanted).collect();

@@ -10,8 +10,8 @@
 //! `backup_is_of_one_instant_while_writes_continue`, `resume_begins_anew_after_the_pin_is_gone`.
 //! Not here: plain keyspaces have no instant; each part says when it was read.
 
+use crate::depot::Depot;
 use crate::entry::Entry;
-use crate::files::sync_folder;
 use crate::increment::Since;
 use crate::journal::{self, Beginning, Journal};
 use crate::keyspace::{Keyspace, PLAIN, VERSIONED};
@@ -24,7 +24,6 @@ use crate::store::{ask, Store};
 use crate::verify::{verify, Chain};
 use crate::BackupError;
 use serde_json::{json, Value};
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How often a pin is renewed: four times within the time that it is kept.
@@ -35,9 +34,9 @@ pub struct CreateOptions {
     /// The keyspace.
     pub keyspace: String,
     /// The directory that becomes the backup.
-    pub dir: PathBuf,
+    pub dir: Depot,
     /// The backup that an increment continues; its own bases lie beside it.
-    pub base: Option<PathBuf>,
+    pub base: Option<Depot>,
     /// Bytes of keys and values a second; none: as fast as it can be.
     pub rate: Option<u64>,
     /// How long the instant stays readable after the run was stopped.
@@ -72,12 +71,15 @@ pub async fn create<S: Store>(
     }
     let status = ask(store, json!({"action": "Status"})).await?;
     let world = status["world"].as_str().ok_or(BackupError::Answer { action: "Status".into(), field: "world" })?;
-    let base = options.base.as_ref().map(|dir| verify(dir, &[], &signer.trusted(), &mut |_| {})).transpose()?;
-    let left = prepare(&options.dir)?;
+    let base = match &options.base {
+        Some(dir) => Some(verify(dir, &[], &signer.trusted(), &mut |_| {}).await?),
+        None => None,
+    };
+    let left = prepare(&options.dir).await?;
     let (journal, begun_anew) = match left {
         None => (begin(store, options, world, keyspace, base.as_ref()).await?, None),
         Some((beginning, parts)) => match check(store, options, world, &keyspace, base.as_ref(), &beginning).await? {
-            None => (Journal::resume(&options.dir, beginning, parts)?, None),
+            None => (Journal::resume(&options.dir, beginning, parts).await?, None),
             Some(why) => (begin(store, options, world, keyspace, base.as_ref()).await?, Some(why)),
         },
     };
@@ -90,21 +92,16 @@ pub async fn create<S: Store>(
 }
 
 /// Makes the directory, or finds what a stopped run left there. Anything else in it is not ours to touch.
-fn prepare(dir: &Path) -> Result<Option<(Beginning, Vec<crate::part::PartRecord>)>, BackupError> {
-    let failed = |error| BackupError::file(dir, error);
-    let occupied = |what: &str| BackupError::Occupied { dir: dir.display().to_string(), what: what.into() };
-    std::fs::create_dir_all(dir).map_err(failed)?;
-    sync_folder(dir.parent().unwrap_or(dir))?;
-    if dir.join(manifest::FILE).exists() {
+async fn prepare(dir: &Depot) -> Result<Option<(Beginning, Vec<crate::part::PartRecord>)>, BackupError> {
+    let occupied = |what: &str| BackupError::Occupied { dir: dir.shown(), what: what.into() };
+    dir.prepare()?;
+    if dir.has(manifest::FILE).await? {
         return Err(occupied("a whole backup"));
     }
-    for found in std::fs::read_dir(dir).map_err(failed)? {
-        let name = found.map_err(failed)?.file_name().to_string_lossy().into_owned();
-        if !journal::is_ours(&name) {
-            return Err(occupied(&format!("{name}, which is no part of a backup")));
-        }
+    if let Some(other) = dir.names().await?.iter().find(|name| !journal::is_ours(name)) {
+        return Err(occupied(&format!("{other}, which is no part of a backup")));
     }
-    journal::read(dir)
+    journal::read(dir).await
 }
 
 async fn begin<S: Store>(
@@ -123,13 +120,13 @@ async fn begin<S: Store>(
     let backup = id_text(&random());
     let started_ms = wall_ms();
     let beginning = Beginning { format: FORMAT, backup, world: world.into(), keyspace, instant, pin, base, started_ms };
-    Journal::begin(&options.dir, beginning)
+    Journal::begin(&options.dir, beginning).await
 }
 
 /// An increment continues only a backup of the same cluster's same life.
 fn check_base(base: &Chain, world: &str, keyspace: &Keyspace, instant: Option<&Instant>) -> Result<Base, BackupError> {
     let (top, found) = (base.top(), base.manifest());
-    let unfit = |why: String| BackupError::UnfitBase { dir: top.dir.display().to_string(), why };
+    let unfit = |why: String| BackupError::UnfitBase { dir: top.dir.shown(), why };
     let (Some(was), Some(is)) = (found.instant.as_ref(), instant) else {
         return Err(unfit("it is of no instant".into()));
     };
@@ -156,7 +153,7 @@ async fn check<S: Store>(
     }
     if (left.world.as_str(), &left.keyspace.name, &left.keyspace.kind) != (world, &keyspace.name, &keyspace.kind) {
         let what = format!("an unfinished backup of keyspace {} in world {}", left.keyspace.name, left.world);
-        return Err(BackupError::Occupied { dir: options.dir.display().to_string(), what });
+        return Err(BackupError::Occupied { dir: options.dir.shown(), what });
     }
     let base_is = base.map(|base| base.top().sha256.clone());
     if left.base.as_ref().map(|base| base.manifest_sha256.clone()) != base_is {
@@ -287,28 +284,28 @@ async fn read_parts<S: Store>(
         part.push(&entry);
         (done.entries, done.bytes) = (done.entries + 1, done.bytes + entry.bytes());
         if part.raw_bytes() >= part_bytes {
-            write_part(&options.dir, &backup, &mut journal, std::mem::take(&mut part), times)?;
+            write_part(&options.dir, &backup, &mut journal, std::mem::take(&mut part), times).await?;
             (done.parts, times) = (done.parts + 1, (u64::MAX, 0));
             progress(done);
         }
     }
     if !part.is_empty() {
-        write_part(&options.dir, &backup, &mut journal, part, times)?;
+        write_part(&options.dir, &backup, &mut journal, part, times).await?;
         done.parts += 1;
     }
     progress(done);
     Ok(journal)
 }
 
-fn write_part(
-    dir: &Path,
+async fn write_part(
+    dir: &Depot,
     backup: &crate::part::BackupId,
     journal: &mut Journal,
     part: PartBuilder,
     times: (u64, u64),
 ) -> Result<(), BackupError> {
     let number = journal.parts.len() as u32 + 1;
-    journal.add(part.finish(dir, backup, number, times)?)
+    journal.add(part.finish(dir, backup, number, times).await?).await
 }
 
 /// How many keys there are, for progress; 0 where nobody knows.
@@ -349,9 +346,9 @@ async fn finish<S: Store>(
         parts: journal.parts.clone(),
         signer: signer.fingerprint(),
     };
-    manifest.write(&options.dir, signer)?;
+    manifest.write(&options.dir, signer).await?;
     let (keyspace, pin) = (beginning.keyspace.name.clone(), beginning.pin);
-    journal.end()?;
+    journal.end().await?;
     if pin != 0 {
         // A pin that stays ends by itself.
         let _ = ask(store, json!({"action": "KvUnpin", "keyspace": keyspace, "pin": pin})).await;

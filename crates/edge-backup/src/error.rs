@@ -33,6 +33,8 @@ pub enum BackupError {
     NoBackup { dir: String },
     #[error("{dir} holds {what}; name an empty directory, or one that is not there yet")]
     Occupied { dir: String, what: String },
+    #[error("{place}: {reason}")]
+    Place { place: String, reason: String },
     #[error("{path}: {reason}")]
     Key { path: String, reason: String },
     #[error("keyspace {keyspace} is of the kind {kind}, which cannot be backed up; kinds that can: versioned, plain")]
@@ -56,15 +58,15 @@ impl BackupError {
         BackupError::File { path: path.display().to_string(), reason }
     }
 
-    pub(crate) fn damaged(path: &Path, what: impl Into<String>) -> BackupError {
-        BackupError::Damaged { path: path.display().to_string(), what: what.into() }
+    pub(crate) fn damaged(path: impl Into<String>, what: impl Into<String>) -> BackupError {
+        BackupError::Damaged { path: path.into(), what: what.into() }
     }
 
     /// What a command-line tool exits with.
     pub fn exit_code(&self) -> u8 {
         match self {
             BackupError::Client(error) => error.exit_code(),
-            BackupError::Key { .. } => 2,
+            BackupError::Key { .. } | BackupError::Place { .. } => 2,
             _ => 1,
         }
     }

@@ -33,7 +33,7 @@ pub fn read_whole(path: &Path, most: u64) -> Result<Vec<u8>, BackupError> {
     let read = File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes));
     read.map_err(|error| BackupError::file(path, error))?;
     match bytes.len() as u64 > most {
-        true => Err(BackupError::damaged(path, format!("it is longer than {most} bytes"))),
+        true => Err(BackupError::damaged(path.display().to_string(), format!("it is longer than {most} bytes"))),
         false => Ok(bytes),
     }
 }

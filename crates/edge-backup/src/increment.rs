@@ -56,7 +56,7 @@ impl<S: Store> Since<S> {
 
     /// The next key of the base that is not there any more.
     async fn next_gone(&mut self) -> Result<Option<Entry>, BackupError> {
-        while let Some(held) = self.base.next()? {
+        while let Some(held) = self.base.next().await? {
             while self.present.peek().await?.is_some_and(|present| present.key < held.key) {
                 self.present.next().await?;
             }

@@ -4,19 +4,23 @@
 //! Always: after [`Journal::resume`] the directory has the parts of the journal, each as it was written, and no other. Held by:
 //! `stale_parts_are_removed`, `resume_drops_a_damaged_part_and_all_later`.
 
-use crate::files::{read_whole, sync_folder, write_whole, TEMPORARY};
+use crate::depot::Depot;
+use crate::files::TEMPORARY;
 use crate::keyspace::Keyspace;
 use crate::manifest::{self, Base, Instant, FORMAT};
 use crate::part::{self, PartRecord};
 use crate::BackupError;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::time::{Duration, Instant as Moment};
 
 /// The file.
 pub const FILE: &str = "unfinished.jsonl";
 const JOURNAL_BYTES_MAX: u64 = 512 << 20;
+/// An object is not appended to: there the journal is written again after this time. Parts since then are made again after a crash.
+const OBJECT_PAUSE: Duration = Duration::from_secs(10);
 
 /// How a backup began.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -34,24 +38,28 @@ pub struct Beginning {
 
 /// A backup under way.
 pub struct Journal {
-    dir: PathBuf,
-    file: File,
+    dir: Depot,
+    kept: Kept,
     pub beginning: Beginning,
     pub parts: Vec<PartRecord>,
 }
 
+/// How a journal grows.
+enum Kept {
+    /// Line by line.
+    Appended(File),
+    /// As a whole; written last at this moment.
+    Rewritten(Moment),
+}
+
 /// Of which keyspace a directory has an unfinished backup.
-pub fn keyspace_of(dir: &Path) -> Option<String> {
-    Some(read(dir).ok()??.0.keyspace.name)
+pub async fn keyspace_of(dir: &Depot) -> Option<String> {
+    Some(read(dir).await.ok()??.0.keyspace.name)
 }
 
 /// What the journal of a directory says; a line that a crash cut off does not count.
-pub fn read(dir: &Path) -> Result<Option<(Beginning, Vec<PartRecord>)>, BackupError> {
-    let path = dir.join(FILE);
-    if !path.exists() {
-        return Ok(None);
-    }
-    let bytes = read_whole(&path, JOURNAL_BYTES_MAX)?;
+pub async fn read(dir: &Depot) -> Result<Option<(Beginning, Vec<PartRecord>)>, BackupError> {
+    let Some(bytes) = dir.get(FILE, JOURNAL_BYTES_MAX).await? else { return Ok(None) };
     let mut lines = bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
     let Some(beginning) = lines.next().and_then(|line| serde_json::from_slice::<Beginning>(line).ok()) else {
         return Ok(None);
@@ -62,45 +70,67 @@ pub fn read(dir: &Path) -> Result<Option<(Beginning, Vec<PartRecord>)>, BackupEr
 
 impl Journal {
     /// Begins a backup: what an earlier attempt left in the directory goes first.
-    pub fn begin(dir: &Path, beginning: Beginning) -> Result<Journal, BackupError> {
-        remove_parts(dir, 0)?;
-        Journal::write(dir, beginning, Vec::new())
+    pub async fn begin(dir: &Depot, beginning: Beginning) -> Result<Journal, BackupError> {
+        remove_parts(dir, 0).await?;
+        Journal::write(dir, beginning, Vec::new()).await
     }
 
     /// Continues one: parts that are as they were written stay, up to the first that is not; all others go.
-    pub fn resume(dir: &Path, beginning: Beginning, parts: Vec<PartRecord>) -> Result<Journal, BackupError> {
+    pub async fn resume(dir: &Depot, beginning: Beginning, parts: Vec<PartRecord>) -> Result<Journal, BackupError> {
         let id = manifest::id_of(&beginning.backup);
-        let id = id.ok_or_else(|| BackupError::damaged(&dir.join(FILE), "'backup' is not 32 digits in hex"))?;
-        let is_whole = |(number, record): &(u32, PartRecord)| part::read(dir, &id, *number, record).is_ok();
-        let kept: Vec<_> = (1u32..).zip(parts).take_while(is_whole).map(|(_, record)| record).collect();
-        remove_parts(dir, kept.len() as u32)?;
-        Journal::write(dir, beginning, kept)
+        let id = id.ok_or_else(|| BackupError::damaged(dir.file(FILE), "'backup' is not 32 digits in hex"))?;
+        let mut kept = Vec::new();
+        for (number, record) in (1u32..).zip(parts) {
+            if part::read(dir, &id, number, &record).await.is_err() {
+                break;
+            }
+            kept.push(record);
+        }
+        remove_parts(dir, kept.len() as u32).await?;
+        Journal::write(dir, beginning, kept).await
     }
 
-    fn write(dir: &Path, beginning: Beginning, parts: Vec<PartRecord>) -> Result<Journal, BackupError> {
+    async fn write(dir: &Depot, beginning: Beginning, parts: Vec<PartRecord>) -> Result<Journal, BackupError> {
         assert_eq!(beginning.format, FORMAT);
-        let mut text = line(&beginning);
-        parts.iter().for_each(|part| text.push_str(&line(part)));
-        let path = dir.join(FILE);
-        write_whole(&path, text.as_bytes())?;
-        let file = OpenOptions::new().append(true).open(&path).map_err(|error| BackupError::file(&path, error))?;
-        Ok(Journal { dir: dir.to_owned(), file, beginning, parts })
+        dir.put(FILE, text(&beginning, &parts)).await?;
+        let kept = match dir {
+            Depot::Directory(path) => Kept::Appended(append_to(&path.join(FILE))?),
+            #[cfg(feature = "object-store")]
+            Depot::Objects(_) => Kept::Rewritten(Moment::now()),
+        };
+        Ok(Journal { dir: dir.clone(), kept, beginning, parts })
     }
 
     /// Remembers a part, which is durable already.
-    pub fn add(&mut self, part: PartRecord) -> Result<(), BackupError> {
-        let written = self.file.write_all(line(&part).as_bytes()).and_then(|()| self.file.sync_data());
-        written.map_err(|error| BackupError::file(&self.dir.join(FILE), error))?;
+    pub async fn add(&mut self, part: PartRecord) -> Result<(), BackupError> {
         self.parts.push(part);
-        Ok(())
+        match &mut self.kept {
+            Kept::Appended(file) => {
+                let last = self.parts.last().map(line).unwrap_or_default();
+                let written = file.write_all(last.as_bytes()).and_then(|()| file.sync_data());
+                written.map_err(|reason| BackupError::File { path: self.dir.file(FILE), reason })
+            }
+            Kept::Rewritten(last) if last.elapsed() < OBJECT_PAUSE => Ok(()),
+            Kept::Rewritten(last) => {
+                *last = Moment::now();
+                self.dir.put(FILE, text(&self.beginning, &self.parts)).await
+            }
+        }
     }
 
     /// The manifest is there: the journal goes.
-    pub fn end(self) -> Result<(), BackupError> {
-        let path = self.dir.join(FILE);
-        fs::remove_file(&path).map_err(|error| BackupError::file(&path, error))?;
-        sync_folder(&self.dir)
+    pub async fn end(self) -> Result<(), BackupError> {
+        self.dir.remove(FILE).await
     }
+}
+
+fn append_to(path: &Path) -> Result<File, BackupError> {
+    OpenOptions::new().append(true).open(path).map_err(|error| BackupError::file(path, error))
+}
+
+fn text(beginning: &Beginning, parts: &[PartRecord]) -> Vec<u8> {
+    let lines = std::iter::once(line(beginning)).chain(parts.iter().map(line));
+    lines.collect::<String>().into_bytes()
 }
 
 fn line<T: Serialize>(value: &T) -> String {
@@ -108,18 +138,15 @@ fn line<T: Serialize>(value: &T) -> String {
 }
 
 /// Removes the parts after one, a signature without a manifest, and what was not written to its end.
-fn remove_parts(dir: &Path, kept: u32) -> Result<(), BackupError> {
-    assert!(!dir.join(manifest::FILE).exists(), "a whole backup is never touched");
-    let failed = |error| BackupError::file(dir, error);
-    for found in fs::read_dir(dir).map_err(failed)? {
-        let found = found.map_err(failed)?;
-        let name = found.file_name().to_string_lossy().into_owned();
+async fn remove_parts(dir: &Depot, kept: u32) -> Result<(), BackupError> {
+    assert!(!dir.has(manifest::FILE).await?, "a whole backup is never touched");
+    for name in dir.names().await? {
         let stale = part::number_of(&name).is_some_and(|number| number > kept || number == 0);
         if stale || is_ours(&name) && name.ends_with(TEMPORARY) || name == manifest::SIGNATURE_FILE {
-            fs::remove_file(found.path()).map_err(|error| BackupError::file(&found.path(), error))?;
+            dir.remove(&name).await?;
         }
     }
-    sync_folder(dir)
+    Ok(())
 }
 
 /// Whether a file of a backup has this name.

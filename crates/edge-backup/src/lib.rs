@@ -14,6 +14,7 @@
 
 mod content;
 mod create;
+mod depot;
 mod entry;
 mod error;
 mod files;
@@ -34,6 +35,7 @@ mod verify;
 mod tests;
 
 pub use create::{create, CreateOptions, Created};
+pub use depot::Depot;
 pub use error::BackupError;
 pub use list::{list, Listed, State};
 pub use manifest::{Instant, Manifest, FORMAT};

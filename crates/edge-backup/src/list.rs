@@ -1,13 +1,10 @@
 //! Which backups lie in a directory, and what they are; parts are not read.
 
+use crate::depot::Depot;
 use crate::journal;
 use crate::manifest::{self, Manifest};
 use crate::sign::Trusted;
 use crate::BackupError;
-use std::path::{Path, PathBuf};
-
-/// The most backups a listing looks at.
-const LISTED_MAX: usize = 10_000;
 
 /// What a directory holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,7 +26,7 @@ pub enum State {
 #[derive(Clone, Debug)]
 pub struct Listed {
     /// Where.
-    pub dir: PathBuf,
+    pub dir: String,
     /// What it is.
     pub state: State,
     /// What its manifest says, if it can be read.
@@ -37,28 +34,26 @@ pub struct Listed {
 }
 
 /// The backup in a directory, or those in the directories under it, by name.
-pub fn list(dir: &Path, trusted: &Trusted) -> Result<Vec<Listed>, BackupError> {
-    if let Some(own) = look(dir, trusted) {
+pub async fn list(dir: &Depot, trusted: &Trusted) -> Result<Vec<Listed>, BackupError> {
+    if let Some(own) = look(dir, trusted).await? {
         return Ok(vec![own]);
     }
-    let failed = |error| BackupError::file(dir, error);
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(dir).map_err(failed)?.take(LISTED_MAX) {
-        found.extend(look(&entry.map_err(failed)?.path(), trusted));
+    for child in dir.children().await? {
+        found.extend(look(&child, trusted).await?);
     }
-    found.sort_by(|one, other| one.dir.cmp(&other.dir));
     Ok(found)
 }
 
-fn look(dir: &Path, trusted: &Trusted) -> Option<Listed> {
-    if dir.join(manifest::FILE).exists() {
-        let state = match Manifest::read(dir, trusted) {
+async fn look(dir: &Depot, trusted: &Trusted) -> Result<Option<Listed>, BackupError> {
+    if dir.has(manifest::FILE).await? {
+        let state = match Manifest::read(dir, trusted).await {
             Ok(_) => State::Whole,
             Err(error) => State::Refused(error.to_string()),
         };
-        return Some(Listed { dir: dir.to_owned(), state, manifest: Manifest::peek(dir).ok() });
+        return Ok(Some(Listed { dir: dir.shown(), state, manifest: Manifest::peek(dir).await.ok() }));
     }
-    let (beginning, parts) = journal::read(dir).ok()??;
+    let Some((beginning, parts)) = journal::read(dir).await? else { return Ok(None) };
     let state = State::Unfinished { keyspace: beginning.keyspace.name, parts: parts.len() };
-    Some(Listed { dir: dir.to_owned(), state, manifest: None })
+    Ok(Some(Listed { dir: dir.shown(), state, manifest: None }))
 }

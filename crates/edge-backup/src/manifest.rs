@@ -3,14 +3,14 @@
 //! Always: a manifest is read only if its format is known and a trusted key signed its bytes. Held by: `newer_format_is_refused`,
 //! `changed_manifest_or_signature_is_refused`, `foreign_signature_is_refused`.
 
-use crate::files::{hex, read_whole, sha256, write_whole};
+use crate::depot::Depot;
+use crate::files::{hex, sha256};
 use crate::keyspace::Keyspace;
 use crate::part::{BackupId, PartRecord};
 use crate::sign::{Signer, Trusted};
 use crate::BackupError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
 
 /// The format that this program writes; it reads no later one.
 pub const FORMAT: u64 = 1;
@@ -64,7 +64,7 @@ pub struct Manifest {
 /// A manifest that is believed, with its directory.
 #[derive(Clone)]
 pub struct Signed {
-    pub dir: PathBuf,
+    pub dir: Depot,
     pub id: BackupId,
     pub manifest: Manifest,
     /// Of the manifest's bytes.
@@ -73,51 +73,48 @@ pub struct Signed {
 
 impl Manifest {
     /// Makes the backup whole: the signature, then the manifest.
-    pub fn write(&self, dir: &Path, signer: &Signer) -> Result<(), BackupError> {
+    pub async fn write(&self, dir: &Depot, signer: &Signer) -> Result<(), BackupError> {
         let mut bytes = serde_json::to_vec_pretty(self).expect("a manifest has only names and numbers");
         bytes.push(b'\n');
-        write_whole(&dir.join(SIGNATURE_FILE), &signer.sign(&bytes))?;
-        write_whole(&dir.join(FILE), &bytes)
+        dir.put(SIGNATURE_FILE, signer.sign(&bytes)).await?;
+        dir.put(FILE, bytes).await
     }
 
     /// Reads it without believing it: for listings.
-    pub fn peek(dir: &Path) -> Result<Manifest, BackupError> {
-        Ok(parse(dir)?.1)
+    pub async fn peek(dir: &Depot) -> Result<Manifest, BackupError> {
+        Ok(parse(dir).await?.1)
     }
 
     /// Reads and believes it.
-    pub fn read(dir: &Path, trusted: &Trusted) -> Result<Signed, BackupError> {
-        let (bytes, manifest) = parse(dir)?;
-        let shown = dir.display().to_string();
-        let path = dir.join(SIGNATURE_FILE);
-        if !path.exists() {
-            return Err(BackupError::damaged(&path, "it is missing"));
-        }
-        if !trusted.has_signed(&bytes, &read_whole(&path, SIGNATURE_BYTES_MAX)?) {
+    pub async fn read(dir: &Depot, trusted: &Trusted) -> Result<Signed, BackupError> {
+        let (bytes, manifest) = parse(dir).await?;
+        let shown = dir.shown();
+        let signature = dir.get(SIGNATURE_FILE, SIGNATURE_BYTES_MAX).await?;
+        let missing = || BackupError::damaged(dir.file(SIGNATURE_FILE), "it is missing");
+        if !trusted.has_signed(&bytes, &signature.ok_or_else(missing)?) {
             return Err(match trusted.knows(&manifest.signer) {
                 true => BackupError::WrongSignature { dir: shown },
                 false => BackupError::ForeignSignature { dir: shown, signer: manifest.signer },
             });
         }
         let id = id_of(&manifest.backup);
-        let id = id.ok_or_else(|| BackupError::damaged(&dir.join(FILE), "'backup' is not 32 digits in hex"))?;
-        Ok(Signed { dir: dir.to_owned(), id, sha256: sha256(&bytes), manifest })
+        let id = id.ok_or_else(|| BackupError::damaged(dir.file(FILE), "'backup' is not 32 digits in hex"))?;
+        Ok(Signed { dir: dir.clone(), id, sha256: sha256(&bytes), manifest })
     }
 }
 
 /// The bytes of a manifest, and what they say.
-fn parse(dir: &Path) -> Result<(Vec<u8>, Manifest), BackupError> {
-    let path = dir.join(FILE);
-    if !path.exists() {
-        return Err(BackupError::NoBackup { dir: dir.display().to_string() });
-    }
-    let bytes = read_whole(&path, MANIFEST_BYTES_MAX)?;
-    let damaged = |error: serde_json::Error| BackupError::damaged(&path, format!("it is no manifest: {error}"));
+async fn parse(dir: &Depot) -> Result<(Vec<u8>, Manifest), BackupError> {
+    let Some(bytes) = dir.get(FILE, MANIFEST_BYTES_MAX).await? else {
+        return Err(BackupError::NoBackup { dir: dir.shown() });
+    };
+    let damaged =
+        |error: serde_json::Error| BackupError::damaged(dir.file(FILE), format!("it is no manifest: {error}"));
     let value: Value = serde_json::from_slice(&bytes).map_err(damaged)?;
     // Before all else: a newer format may have other fields and other signatures.
     let found = value["format"].as_u64().unwrap_or(0);
     if found > FORMAT {
-        return Err(BackupError::Newer { path: path.display().to_string(), found, known: FORMAT });
+        return Err(BackupError::Newer { path: dir.file(FILE), found, known: FORMAT });
     }
     let manifest = serde_json::from_value(value).map_err(damaged)?;
     Ok((bytes, manifest))

@@ -8,14 +8,14 @@
 //! the record that names it. Held by: `truncated_part_is_refused`, `flipped_bit_is_refused`, `part_of_another_backup_is_refused`,
 //! `swapped_parts_are_refused`.
 
+use crate::depot::Depot;
 use crate::entry::Entry;
-use crate::files::{read_whole, sha256, write_whole};
+use crate::files::sha256;
 use crate::BackupError;
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
 use bytes::{Buf, Bytes};
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
 
 /// A part ends with the entry that makes its raw bytes so many.
 pub const PART_BYTES: usize = 8 << 20;
@@ -117,9 +117,9 @@ impl PartBuilder {
     }
 
     /// Writes the part; it is durable after that.
-    pub fn finish(
+    pub async fn finish(
         self,
-        dir: &Path,
+        dir: &Depot,
         backup: &BackupId,
         number: u32,
         times: (u64, u64),
@@ -132,7 +132,8 @@ impl PartBuilder {
         file.extend(self.entries.to_le_bytes());
         file.extend((self.raw.len() as u32).to_le_bytes());
         file.extend(lz4_flex::block::compress(&self.raw));
-        write_whole(&dir.join(file_name(number)), &file)?;
+        let (file_bytes, sha256) = (file.len() as u64, sha256(&file));
+        dir.put(&file_name(number), file).await?;
         Ok(PartRecord {
             file: file_name(number),
             first: KeyText::of(&self.first),
@@ -140,8 +141,8 @@ impl PartBuilder {
             entries: self.entries,
             deletions: self.deletions,
             bytes: self.bytes,
-            file_bytes: file.len() as u64,
-            sha256: sha256(&file),
+            file_bytes,
+            sha256,
             read_from_ms: times.0,
             read_to_ms: times.1,
         })
@@ -149,16 +150,13 @@ impl PartBuilder {
 }
 
 /// Reads a part and compares it with its record.
-pub fn read(dir: &Path, backup: &BackupId, number: u32, record: &PartRecord) -> Result<Vec<Entry>, BackupError> {
-    let path: PathBuf = dir.join(file_name(number));
-    let damaged = |what: String| BackupError::damaged(&path, what);
+pub async fn read(dir: &Depot, backup: &BackupId, number: u32, record: &PartRecord) -> Result<Vec<Entry>, BackupError> {
+    let damaged = |what: String| BackupError::damaged(dir.file(&file_name(number)), what);
     if record.file != file_name(number) {
         return Err(damaged(format!("the record of part {number} names {}", record.file)));
     }
-    if !path.exists() {
-        return Err(damaged("it is missing".into()));
-    }
-    let file = Bytes::from(read_whole(&path, FILE_BYTES_MAX)?);
+    let file = dir.get(&file_name(number), FILE_BYTES_MAX).await?;
+    let file = Bytes::from(file.ok_or_else(|| damaged("it is missing".into()))?);
     if file.len() as u64 != record.file_bytes {
         return Err(damaged(format!("it has {} bytes instead of {}", file.len(), record.file_bytes)));
     }

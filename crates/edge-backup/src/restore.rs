@@ -116,13 +116,13 @@ pub async fn restore<S: Store>(
             Some(rows) => rows.peek().await?.map(|entry| &entry.key),
             None => None,
         };
-        let in_backup = wanted.peek()?.map(|entry| &entry.key);
+        let in_backup = wanted.peek().await?.map(|entry| &entry.key);
         let (take_backup, take_there) = match (in_backup, there) {
             (None, None) => break,
             (Some(own), Some(other)) => (own <= other, other <= own),
             (own, other) => (own.is_some(), other.is_some()),
         };
-        let own = if take_backup { wanted.next()? } else { None };
+        let own = if take_backup { wanted.next().await? } else { None };
         let other = match (&mut present, take_there) {
             (Some(rows), true) => rows.next().await?,
             _ => None,

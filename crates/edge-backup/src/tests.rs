@@ -7,7 +7,7 @@ mod restoring;
 mod toy;
 
 use crate::{
-    create, restore, verify, BackupError, Chain, CreateOptions, Created, Place, RestoreOptions, Restored, Signer,
+    create, restore, verify, BackupError, Chain, CreateOptions, Created, Depot, Place, RestoreOptions, Restored, Signer,
 };
 use bytes::Bytes;
 use std::path::{Path, PathBuf};
@@ -46,10 +46,14 @@ impl Bench {
         self.folder.path().join(name)
     }
 
+    pub fn depot(&self, name: &str) -> Depot {
+        Depot::Directory(self.dir(name))
+    }
+
     pub fn options(&self, name: &str) -> CreateOptions {
         CreateOptions {
             keyspace: "k".into(),
-            dir: self.dir(name),
+            dir: self.depot(name),
             base: None,
             rate: None,
             keep: KEEP,
@@ -66,7 +70,7 @@ impl Bench {
     }
 
     pub fn verify(&self, name: &str) -> Result<Chain, BackupError> {
-        verify(&self.dir(name), &[], &self.signer.trusted(), &mut |_| {})
+        verify_by(&self.depot(name), &[], &self.signer.trusted())
     }
 
     pub fn restore(&self, name: &str, options: &RestoreOptions) -> Result<Restored, BackupError> {
@@ -78,6 +82,10 @@ impl Bench {
     pub fn part(&self, name: &str, number: u32) -> PathBuf {
         self.dir(name).join(crate::part::file_name(number))
     }
+}
+
+pub fn verify_by(depot: &Depot, bases: &[Depot], trusted: &crate::Trusted) -> Result<Chain, BackupError> {
+    run(verify(depot, bases, trusted, &mut |_| {}))
 }
 
 pub fn key(number: u32) -> String {

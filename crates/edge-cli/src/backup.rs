@@ -7,13 +7,13 @@ use crate::arguments::{BackupCommand, BackupCreate, BackupRestore, Levels, SignK
 use crate::failure::Failure;
 use crate::output::{cell, client, failed, seconds, table};
 use edge_backup::{
-    create, list, restore, verify, BackupError, Chain, CreateOptions, Created, Listed, Manifest, Place, Progress,
-    RestoreOptions, Restored, Signer, State, Trusted,
+    create, list, restore, verify, BackupError, Chain, CreateOptions, Created, Depot, Listed, Manifest, Place,
+    Progress, RestoreOptions, Restored, Signer, State, Trusted,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{json, Value};
 use std::io::{BufRead, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// How often progress is shown: on a terminal, and elsewhere.
@@ -27,8 +27,10 @@ const MEGA: f64 = 1e6;
 pub fn run(command: BackupCommand) -> Result<(), Failure> {
     match command {
         BackupCommand::Create(arguments) => on_threads(make(arguments)),
-        BackupCommand::List { dir, trust, json } => show_all(&dir, &trust, json),
-        BackupCommand::Verify { dir, base, trust, json } => check(&dir, &base, &trust, json),
+        BackupCommand::List { dir, trust, json } => on_threads(async move { show_all(&dir, &trust, json).await }),
+        BackupCommand::Verify { dir, base, trust, json } => {
+            on_threads(async move { check(&dir, &base, &trust, json).await })
+        }
         BackupCommand::Restore(arguments) => on_threads(put_back(arguments)),
         BackupCommand::Key { key } => {
             print!("{}", signer(&key)?.public_pem());
@@ -49,8 +51,8 @@ async fn make(arguments: BackupCreate) -> Result<(), Failure> {
     let signer = signer(&arguments.key)?;
     let options = CreateOptions {
         keyspace: arguments.keyspace,
-        dir: arguments.dir,
-        base: arguments.base,
+        dir: depot(&arguments.dir, json)?,
+        base: arguments.base.map(|base| depot(&base, json)).transpose()?,
         rate: arguments.rate.map(bytes_of),
         keep: Duration::from_secs(u64::from(arguments.keep) * 60),
         part_bytes: None,
@@ -62,11 +64,11 @@ async fn make(arguments: BackupCreate) -> Result<(), Failure> {
     if let Some(why) = &made.begun_anew {
         eprintln!("hive: an unfinished backup was begun anew: {why}");
     }
-    say_made(&options.dir, &made, start.elapsed(), json);
+    say_made(&options.dir.shown(), &made, start.elapsed(), json);
     Ok(())
 }
 
-fn say_made(dir: &Path, made: &Created, took: Duration, json: bool) {
+fn say_made(dir: &str, made: &Created, took: Duration, json: bool) {
     let manifest = &made.manifest;
     if json {
         let mut value = summary(dir, manifest);
@@ -84,7 +86,7 @@ fn say_made(dir: &Path, made: &Created, took: Duration, json: bool) {
     };
     println!(
         "{}: {} keys ({} bytes) in {} parts{kept}, in {}, {rate:.0} MB/s",
-        dir.display(),
+        dir,
         manifest.entries,
         manifest.bytes,
         manifest.parts.len(),
@@ -110,8 +112,8 @@ fn of_when(manifest: &Manifest) -> String {
     }
 }
 
-fn show_all(dir: &Path, trust: &Trust, json: bool) -> Result<(), Failure> {
-    let found = list(dir, &trusted(trust)?).map_err(|error| failure(json, error))?;
+async fn show_all(dir: &str, trust: &Trust, json: bool) -> Result<(), Failure> {
+    let found = list(&depot(dir, json)?, &trusted(trust)?).await.map_err(|error| failure(json, error))?;
     if json {
         println!("{}", json!({"ok": true, "backups": found.iter().map(listed).collect::<Vec<_>>()}));
         return Ok(());
@@ -121,7 +123,7 @@ fn show_all(dir: &Path, trust: &Trust, json: bool) -> Result<(), Failure> {
         let value = listed(backup);
         let made = backup.manifest.as_ref().map_or("-".into(), |manifest| utc(manifest.finished_ms));
         out.add_row([
-            backup.dir.display().to_string(),
+            backup.dir.clone(),
             cell(&value["state"]),
             cell(&value["keyspace"]),
             cell(&value["stamp"]),
@@ -134,7 +136,7 @@ fn show_all(dir: &Path, trust: &Trust, json: bool) -> Result<(), Failure> {
     println!("{out}");
     for backup in &found {
         if let State::Refused(why) = &backup.state {
-            eprintln!("{}: {why}", backup.dir.display());
+            eprintln!("{}: {why}", backup.dir);
         }
     }
     Ok(())
@@ -143,7 +145,7 @@ fn show_all(dir: &Path, trust: &Trust, json: bool) -> Result<(), Failure> {
 fn listed(backup: &Listed) -> Value {
     let mut value = match &backup.manifest {
         Some(manifest) => summary(&backup.dir, manifest),
-        None => json!({"dir": backup.dir.display().to_string()}),
+        None => json!({"dir": backup.dir}),
     };
     match &backup.state {
         State::Whole => value["state"] = "whole".into(),
@@ -161,9 +163,9 @@ fn listed(backup: &Listed) -> Value {
 }
 
 /// What machines learn of a manifest; all of it is in the file.
-fn summary(dir: &Path, manifest: &Manifest) -> Value {
+fn summary(dir: &str, manifest: &Manifest) -> Value {
     json!({
-        "dir": dir.display().to_string(), "backup": manifest.backup, "world": manifest.world,
+        "dir": dir, "backup": manifest.backup, "world": manifest.world,
         "keyspace": manifest.keyspace.name, "kind": manifest.keyspace.kind,
         "stamp": manifest.instant.as_ref().map(|instant| instant.stamp),
         "base": manifest.base.as_ref().map(|base| base.backup.clone()), "entries": manifest.entries,
@@ -172,9 +174,9 @@ fn summary(dir: &Path, manifest: &Manifest) -> Value {
     })
 }
 
-fn check(dir: &Path, base: &[PathBuf], trust: &Trust, json: bool) -> Result<(), Failure> {
+async fn check(dir: &str, base: &[String], trust: &Trust, json: bool) -> Result<(), Failure> {
     let start = Instant::now();
-    let chain = verified(dir, base, trust, json)?;
+    let chain = verified(dir, base, trust, json).await?;
     let manifest = chain.manifest();
     if json {
         let mut value = summary(dir, manifest);
@@ -188,15 +190,16 @@ fn check(dir: &Path, base: &[PathBuf], trust: &Trust, json: bool) -> Result<(), 
         1 => String::new(),
         count => format!(", with {} that it stands on", count - 1),
     };
-    println!("{} is whole{others}: {} parts, {} keys", dir.display(), manifest.parts.len(), manifest.entries);
+    println!("{dir} is whole{others}: {} parts, {} keys", manifest.parts.len(), manifest.entries);
     println!("{}", of_when(manifest));
     println!("signed by {}", manifest.signer);
     Ok(())
 }
 
-fn verified(dir: &Path, base: &[PathBuf], trust: &Trust, json: bool) -> Result<Chain, Failure> {
+async fn verified(dir: &str, base: &[String], trust: &Trust, json: bool) -> Result<Chain, Failure> {
+    let bases = base.iter().map(|base| depot(base, json)).collect::<Result<Vec<_>, _>>()?;
     let mut shown = Shown::new("verified", json);
-    let chain = verify(dir, base, &trusted(trust)?, &mut |progress| shown.show(progress));
+    let chain = verify(&depot(dir, json)?, &bases, &trusted(trust)?, &mut |progress| shown.show(progress)).await;
     shown.finish();
     chain.map_err(|error| failure(json, error))
 }
@@ -204,7 +207,7 @@ fn verified(dir: &Path, base: &[PathBuf], trust: &Trust, json: bool) -> Result<C
 async fn put_back(arguments: BackupRestore) -> Result<(), Failure> {
     let json = arguments.world.json;
     let client = client(&arguments.world, &Levels::default())?;
-    let chain = verified(&arguments.dir, &arguments.base, &arguments.trust, json)?;
+    let chain = verified(&arguments.dir, &arguments.base, &arguments.trust, json).await?;
     let place = place(&arguments, &chain)?;
     let options = RestoreOptions {
         place,
@@ -274,6 +277,11 @@ fn say_restored(restored: &Restored, took: Duration, json: bool) {
     if restored.extra > 0 {
         println!("{} keys are there that the backup does not have", restored.extra);
     }
+}
+
+/// A directory, or a URL.
+fn depot(place: &str, json: bool) -> Result<Depot, Failure> {
+    Depot::open(place).map_err(|error| failure(json, error))
 }
 
 /// The signing key, made where it is absent.

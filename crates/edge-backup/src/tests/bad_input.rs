@@ -1,6 +1,6 @@
 //! Backups that are not what they were: each is refused, and says why.
 
-use super::{beside, flip, refused, Bench};
+use super::{beside, flip, refused, run, verify_by, Bench};
 use crate::manifest::{FILE, SIGNATURE_FILE};
 use crate::{BackupError, Signer, Trusted};
 use std::fs;
@@ -47,10 +47,9 @@ fn part_of_another_backup_is_refused() {
     refused(bench.verify("b"));
     // Even where the record fits the file: the part itself says of which backup it is.
     let other = bench.verify("other").unwrap();
-    let b = bench.verify("other").map(|_| crate::manifest::Manifest::read(&bench.dir("b"), &bench.signer.trusted()));
-    let id = b.unwrap().unwrap().id;
+    let id = run(crate::manifest::Manifest::read(&bench.depot("b"), &bench.signer.trusted())).unwrap().id;
     let record = &other.manifest().parts[0];
-    let message = refused(crate::part::read(&bench.dir("other"), &id, 1, record));
+    let message = refused(run(crate::part::read(&bench.depot("other"), &id, 1, record)));
     assert!(message.contains("a part of another backup"), "{message}");
 }
 
@@ -62,7 +61,7 @@ fn swapped_parts_are_refused() {
     let mut record = chain.manifest().parts[0].clone();
     fs::copy(bench.part("b", 1), bench.part("b", 2)).unwrap();
     record.file = "part-000002".into();
-    let message = refused(crate::part::read(&bench.dir("b"), &chain.top().id, 2, &record));
+    let message = refused(run(crate::part::read(&bench.depot("b"), &chain.top().id, 2, &record)));
     assert!(message.contains("it is part 1 instead of 2"), "{message}");
 }
 
@@ -100,13 +99,13 @@ fn foreign_signature_is_refused() {
     let bench = Bench::new();
     bench.create("b").unwrap();
     let (stranger, _) = Signer::open_or_make(&bench.dir("stranger.key")).unwrap();
-    let judged = crate::verify(&bench.dir("b"), &[], &stranger.trusted(), &mut |_| {});
+    let judged = verify_by(&bench.depot("b"), &[], &stranger.trusted());
     assert!(refused(judged).contains(&bench.signer.fingerprint()));
     // The public key in a file makes it known.
     let file = bench.dir("signer.pub");
     fs::write(&file, bench.signer.public_pem()).unwrap();
     let trusted = stranger.trusted().and(Trusted::from_file(&file).unwrap());
-    crate::verify(&bench.dir("b"), &[], &trusted, &mut |_| {}).unwrap();
+    verify_by(&bench.depot("b"), &[], &trusted).unwrap();
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Increments: what they hold, and that they need their bases.
 
-use super::{beside, refused, Bench};
+use super::{beside, refused, verify_by, Bench};
 use crate::{BackupError, CreateOptions};
 
 fn on(bench: &Bench, name: &str, base: &str) -> CreateOptions {
-    CreateOptions { base: Some(bench.dir(base)), ..bench.options(name) }
+    CreateOptions { base: Some(bench.depot(base)), ..bench.options(name) }
 }
 
 /// A full backup and two increments, with changes between.
@@ -56,11 +56,11 @@ fn increment_without_its_base_is_refused() {
     let away = tempfile::tempdir().unwrap();
     std::fs::rename(bench.dir("one"), away.path().join("one")).unwrap();
     assert!(matches!(bench.verify("two"), Err(BackupError::BaseMissing { .. })));
-    let bases = [away.path().join("one"), bench.dir("full")];
-    crate::verify(&bench.dir("two"), &bases, &bench.signer.trusted(), &mut |_| {}).unwrap();
+    let bases = [crate::Depot::Directory(away.path().join("one")), bench.depot("full")];
+    verify_by(&bench.depot("two"), &bases, &bench.signer.trusted()).unwrap();
     // A damaged base is as bad as a damaged backup.
     super::flip(&bench.part("full", 1), 60);
-    refused(crate::verify(&bench.dir("two"), &bases, &bench.signer.trusted(), &mut |_| {}));
+    refused(verify_by(&bench.depot("two"), &bases, &bench.signer.trusted()));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Backups that are made while writes continue, stopped, and continued.
 
-use super::{flip, key, refused, Bench};
+use super::{flip, key, refused, run, Bench};
 use crate::{list, BackupError, State};
 use std::fs;
 
@@ -142,11 +142,33 @@ fn listing_has_whole_unfinished_and_refused() {
     flip(&bench.dir("b").join(crate::manifest::SIGNATURE_FILE), 0);
     bench.toy.answer_only(Some(4));
     refused(bench.create("c"));
-    let found = list(bench.folder.path(), &bench.signer.trusted()).unwrap();
+    let found = run(list(&bench.depot(""), &bench.signer.trusted())).unwrap();
     let states: Vec<_> = found.iter().map(|backup| &backup.state).collect();
     assert_eq!(states.len(), 3);
     assert_eq!(*states[0], State::Whole);
     assert!(matches!(states[1], State::Refused(_)));
     assert!(matches!(states[2], State::Unfinished { parts: 1.., .. }));
-    assert_eq!(list(&bench.dir("a"), &bench.signer.trusted()).unwrap().len(), 1);
+    assert_eq!(run(list(&bench.depot("a"), &bench.signer.trusted())).unwrap().len(), 1);
+}
+
+#[cfg(feature = "object-store")]
+#[test]
+fn objects_serve_as_a_directory() {
+    let bench = Bench::new();
+    let depot = crate::Depot::open("memory:///backups/b").unwrap();
+    let options = crate::CreateOptions { dir: depot.clone(), ..bench.options("b") };
+    bench.toy.answer_only(Some(4));
+    refused(bench.create_as(&options));
+    bench.toy.answer_only(None);
+    assert!(matches!(super::verify_by(&depot, &[], &bench.signer.trusted()), Err(BackupError::Unfinished { .. })));
+    let made = bench.create_as(&options).unwrap();
+    assert_eq!(made.manifest.entries, 40);
+    assert!(refused(bench.create_as(&options)).contains("a whole backup"));
+    assert_eq!(run(list(&depot, &bench.signer.trusted())).unwrap().len(), 1);
+    bench.toy.delete("k", "key-07");
+    let later = run(depot.siblings()).unwrap();
+    assert_eq!(later.len(), 1);
+    let chain = super::verify_by(&depot, &[], &bench.signer.trusted()).unwrap();
+    run(crate::restore(&bench.toy, &chain, &super::in_place(), &mut |_| {})).unwrap();
+    assert_eq!(bench.toy.content("k", None).len(), 40);
 }

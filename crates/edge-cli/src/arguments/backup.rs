@@ -31,8 +31,8 @@ pub enum BackupCommand {
     Create(BackupCreate),
     /// List the backups in a directory, without reading their parts
     List {
-        /// A backup, or a directory of backups
-        dir: PathBuf,
+        /// A backup, or a directory of backups; or the URL of one
+        dir: String,
         #[command(flatten)]
         trust: Trust,
         /// JSON for machines instead of text
@@ -41,11 +41,11 @@ pub enum BackupCommand {
     },
     /// Read all of a backup and compare it with its signed manifest; no world is needed
     Verify {
-        /// The backup
-        dir: PathBuf,
+        /// The backup: a directory, or a URL
+        dir: String,
         /// Where a backup that it continues lies, if not beside it
         #[arg(long, value_name = "DIR")]
-        base: Vec<PathBuf>,
+        base: Vec<String>,
         #[command(flatten)]
         trust: Trust,
         /// JSON for machines instead of text
@@ -66,14 +66,15 @@ pub enum BackupCommand {
 
 #[derive(Args, Debug)]
 pub struct BackupCreate {
-    /// The directory that becomes the backup: empty, absent, or with an unfinished backup
-    pub dir: PathBuf,
+    /// The directory that becomes the backup: empty, absent, or with an unfinished backup; or a URL (s3://BUCKET/PREFIX) of such a place,
+    /// with credentials from the environment (AWS_ACCESS_KEY_ID, …)
+    pub dir: String,
     /// The keyspace, of the kind versioned or plain
     #[arg(long)]
     pub keyspace: String,
     /// Only what changed since this backup (of a versioned keyspace); restoring needs both
     #[arg(long, value_name = "DIR")]
-    pub base: Option<PathBuf>,
+    pub base: Option<String>,
     /// At most so many MB of keys and values a second; by default as fast as it can be
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub rate: Option<u32>,
@@ -89,8 +90,8 @@ pub struct BackupCreate {
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("place").required(true).args(["beside", "in_place"]))]
 pub struct BackupRestore {
-    /// The backup
-    pub dir: PathBuf,
+    /// The backup: a directory, or a URL
+    pub dir: String,
     /// Restore into a new keyspace of this name
     #[arg(id = "beside", long = "as", value_name = "KEYSPACE")]
     pub beside: Option<String>,
@@ -111,7 +112,7 @@ pub struct BackupRestore {
     pub leased: bool,
     /// Where a backup that this one continues lies, if not beside it
     #[arg(long, value_name = "DIR")]
-    pub base: Vec<PathBuf>,
+    pub base: Vec<String>,
     /// At most so many MB of keys and values a second; by default as fast as it can be
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub rate: Option<u32>,
