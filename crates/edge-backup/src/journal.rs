@@ -49,6 +49,7 @@ enum Kept {
     /// Line by line.
     Appended(File),
     /// As a whole; written last at this moment.
+    #[cfg_attr(not(feature = "object-store"), allow(dead_code))]
     Rewritten(Moment),
 }
 
