@@ -20,14 +20,18 @@ use crate::pace::{wall_ms, Pace, Progress};
 use crate::pages::{Query, Rows};
 use crate::part::{PartBuilder, PART_BYTES};
 use crate::sign::{random, Signer};
-use crate::store::{ask, Store};
+use crate::store::{ask, is_refused, Store};
 use crate::verify::{verify, Chain};
 use crate::BackupError;
+use hive_client::ErrorCode;
 use serde_json::{json, Value};
 use std::time::Duration;
 
 /// How often a pin is renewed: four times within the time that it is kept.
 const RENEWALS: u32 = 4;
+
+/// What a pin is refused with if its instant is not there any more. Any other refusal may pass, and loses nothing.
+const GONE: [ErrorCode; 3] = [ErrorCode::StampCompacted, ErrorCode::StampInFuture, ErrorCode::Conflict];
 
 /// What is backed up, and how.
 pub struct CreateOptions {
@@ -162,7 +166,7 @@ async fn check<S: Store>(
     let Some(instant) = &left.instant else { return Ok(None) };
     match hold(store, &keyspace.name, left.pin, instant.stamp, options.keep).await {
         Ok(held) => Ok(lost(instant, &held)),
-        Err(BackupError::Client(error @ hive_client::ClientError::Refused { .. })) => {
+        Err(error) if GONE.iter().any(|code| is_refused(&error, *code)) => {
             Ok(Some(format!("stamp {} cannot be pinned again ({error})", instant.stamp)))
         }
         Err(error) => Err(error),
