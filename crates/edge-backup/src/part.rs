@@ -177,7 +177,8 @@ pub async fn read(dir: &Depot, backup: &BackupId, number: u32, record: &PartReco
     Ok(entries)
 }
 
-fn decode(mut file: Bytes, backup: &BackupId, number: u32) -> Result<Vec<Entry>, String> {
+/// The entries of a file, whatever its bytes are.
+pub fn decode(mut file: Bytes, backup: &BackupId, number: u32) -> Result<Vec<Entry>, String> {
     if file.len() < HEAD_BYTES || file.split_to(MAGIC.len()) != MAGIC[..] {
         return Err("it is no part of a backup".into());
     }

@@ -31,6 +31,22 @@ fn flipped_bit_is_refused() {
 }
 
 #[test]
+fn decoder_survives_any_bytes() {
+    let bench = Bench::new();
+    let made = bench.create("b").unwrap();
+    let id = crate::manifest::id_of(&made.manifest.backup).unwrap();
+    let good = fs::read(bench.part("b", 1)).unwrap();
+    let mut refusals = 0;
+    for at in 0..good.len() * 8 {
+        let mut bytes = good.clone();
+        bytes[at / 8] ^= 1 << (at % 8);
+        refusals += u32::from(crate::part::decode(bytes.into(), &id, 1).is_err());
+        refusals += u32::from(crate::part::decode(good[..at / 8].to_vec().into(), &id, 1).is_err());
+    }
+    assert!(refusals as usize > good.len() * 8);
+}
+
+#[test]
 fn missing_part_is_refused() {
     let bench = Bench::new();
     bench.create("b").unwrap();
