@@ -110,6 +110,8 @@ def compaction(guide):
 ## KvPin
 
 Keeps the state at a stamp (0: the newest) readable for a time, even if a compaction passes it. Repeat the request to renew the pin.
+A read below the compaction names the pin: `KvScan` with `at` and `KvHistory` take `pin`. `KvScan` with `at` also takes `modified_min`: only keys
+that were put at this stamp or later.
 """)
     pinned = guide.show({"action": "KvPin", "keyspace": KEYSPACE, "pin": 1, "keep_ms": 60000})
     guide.say("## KvCompact\n\nFrom now on the cluster refuses reads below the stamp. It removes the history below it in the background.")

@@ -11,6 +11,7 @@ use crate::{versioned, Limits};
 use base_types::access::{AccessAction, Caller};
 use base_types::action::{Action, BatchStep, KeyspaceKind, KvTarget, Partitioning, ReadAfter, Request};
 use base_types::s3::S3Action;
+use base_types::versioned::{Filter, Read};
 use base_types::{
     ClusterId, ErrorCode, Generation, LogIndex, Refusal, RequestId, BATCH_OPERATIONS_MAX, DEADLINE_DEFAULT,
     DEADLINE_MAX, SCAN_LIMIT_DEFAULT, SCAN_LIMIT_MAX,
@@ -46,6 +47,8 @@ pub const ACTIONS: &[(&str, &[&str])] = &[
             "reverse",
             "keys_only",
             "at",
+            "pin",
+            "modified_min",
             "after",
         ],
     ),
@@ -396,6 +399,12 @@ fn scan(fields: &mut Fields<'_>) -> Result<Action, Refusal> {
     if let Some(at) = fields.number("at", 0, u64::MAX)? {
         return scan_at(fields, at);
     }
+    for name in ["pin", "modified_min"] {
+        if fields.number(name, 0, u64::MAX)?.is_some() {
+            let message = format!("'{name}' is of keys as they were at a stamp; give 'at' too, or leave it out");
+            return Err(Refusal::new(ErrorCode::InvalidField, message));
+        }
+    }
     Ok(Action::KvScan {
         target: target(fields)?,
         prefix: fields.bytes("prefix", "prefix_base64")?.unwrap_or_default(),
@@ -418,7 +427,11 @@ fn scan_at(fields: &mut Fields<'_>, at: u64) -> Result<Action, Refusal> {
     let after = fields.bytes("start_after", "start_after_base64")?;
     let end = fields.bytes("end", "end_base64")?;
     let span = versioned::span_of(prefix, after, end);
-    Ok(versioned::scan_at(target, span, at, limit(fields)?, fields.flag("keys_only")?))
+    let pin = fields.number("pin", 0, u64::MAX)?.unwrap_or(0);
+    let modified_min = fields.number("modified_min", 0, u64::MAX)?.unwrap_or(0);
+    let filter = Filter { modified_min, ..Filter::default() };
+    let keys_only = fields.flag("keys_only")?;
+    Ok(versioned::read_at(target, Read { span, at, limit: limit(fields)?, keys_only, filter, ..Read::all() }, pin))
 }
 
 fn limit(fields: &mut Fields<'_>) -> Result<u32, Refusal> {

@@ -178,16 +178,12 @@ pub(crate) fn span_of(prefix: Bytes, after: Option<Bytes>, end: Option<Bytes>) -
 
 /// A `KvGet` with `at`.
 pub(crate) fn get_at(target: KvTarget, key: Bytes, at: u64) -> Action {
-    read_at(target, Read { span: Span::One { key }, at, ..Read::all() })
+    read_at(target, Read { span: Span::One { key }, at, ..Read::all() }, 0)
 }
 
-/// A `KvScan` with `at`.
-pub(crate) fn scan_at(target: KvTarget, span: Span, at: u64, limit: u32, keys_only: bool) -> Action {
-    read_at(target, Read { span, at, limit, keys_only, ..Read::all() })
-}
-
-fn read_at(target: KvTarget, read: Read) -> Action {
-    Action::Versioned { target, call: Box::new(VersionedCall::Ask(Query::Read { read, pin: 0 })) }
+/// A read at a stamp, which a pin lets lie below what was compacted: a `KvScan` with `at`.
+pub(crate) fn read_at(target: KvTarget, read: Read, pin: u64) -> Action {
+    Action::Versioned { target, call: Box::new(VersionedCall::Ask(Query::Read { read, pin })) }
 }
 
 /// What a call is named where its answer is written.

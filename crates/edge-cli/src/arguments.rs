@@ -1,6 +1,7 @@
 //! The command line, as clap reads it. Its words are a promise (CONTRACT: commands): each file of the folder has one group of
 //! commands, and testdata/help.txt has the help of every one.
 
+mod backup;
 mod bench;
 mod ca;
 mod cluster;
@@ -19,6 +20,7 @@ pub mod top;
 pub mod users;
 mod world;
 
+pub use backup::{BackupCommand, BackupCreate, BackupRestore, SignKey, Trust};
 pub use bench::BenchArguments;
 pub use ca::CaCommand;
 pub use cluster::{ClusterCommand, EngineMove, LevelZeroCommand, LevelZeroMembersCommand, MembersCommand};
@@ -93,6 +95,9 @@ pub enum Command {
     Kv(KvCommand),
     /// Load many keys from a file (TSV or JSON lines)
     Load(LoadArguments),
+    /// Back up keyspaces into directories, and restore them
+    #[command(subcommand)]
+    Backup(BackupCommand),
     /// Measure
     Bench(BenchArguments),
     /// Make a node's data directory from an object store (engine object), after all nodes were lost

@@ -8,6 +8,7 @@ mod access;
 mod arguments;
 mod attach;
 mod authority;
+mod backup;
 mod bench;
 mod config;
 mod ctl;
@@ -74,6 +75,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Kv(command) => on_runtime(kv::run(command)),
         Command::Load(load) => on_runtime(load::run(load)),
         Command::Ctl(command) => on_runtime(ctl::run(command)),
+        Command::Backup(command) => backup::run(command),
         Command::Bench(bench) => bench::run(bench),
         Command::Restore(restore) => restore.place.check().and_then(|()| restore::run(&restore)),
         Command::Attach(attach) => attach.place.check().and_then(|()| attach::run(&attach)),

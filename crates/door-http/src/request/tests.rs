@@ -48,6 +48,10 @@ fn full_body(name: &str, fields: &[&str]) -> String {
             continue;
         }
         // Another action is read where a stamp is given.
+        // These need `at`.
+        if name == "KvScan" && ["pin", "modified_min"].contains(field) {
+            continue;
+        }
         if *field == "at" {
             continue;
         }

@@ -49,6 +49,7 @@ fn wrong_fields_are_named() {
         (r#"{"action":"KvLeaseGrant","lease":0,"ttl_ms":5}"#, ErrorCode::LimitOutOfRange, "lease"),
         (r#"{"action":"KvLeaseKeepAlive","leases":[]}"#, ErrorCode::LimitOutOfRange, "leases"),
         (r#"{"action":"KvScan","at":3,"reverse":true}"#, ErrorCode::InvalidField, "backwards"),
+        (r#"{"action":"KvScan","pin":3}"#, ErrorCode::InvalidField, "give 'at' too"),
     ] {
         let refusal = read(body).unwrap_err();
         assert!(refusal.message.contains(part), "{body}: {refusal:?}");
@@ -72,6 +73,13 @@ fn a_read_at_a_stamp_is_one_of_versions() {
     let VersionedCall::Ask(Query::Read { read: many, .. }) = read(body).unwrap() else { panic!() };
     assert_eq!(many.span, Span::Range { start: "k1\0".into(), end: "k7".into() });
     assert_eq!((many.at, many.limit), (0, 3));
+}
+
+#[test]
+fn a_scan_names_its_pin_and_the_least_stamp() {
+    let call = read(r#"{"action":"KvScan","at":9,"pin":7,"modified_min":4}"#).unwrap();
+    let VersionedCall::Ask(Query::Read { read: many, pin }) = call else { panic!() };
+    assert_eq!((many.at, pin, many.filter.modified_min), (9, 7, 4));
 }
 
 #[test]

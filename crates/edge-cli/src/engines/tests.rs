@@ -32,7 +32,7 @@ fn no_help_or_completion_offers_an_engine_that_is_not_here() {
         };
         assert!(NAMES.iter().filter(|name| **name != "object").all(|name| names(name)), "each is offered: {text}");
         assert_eq!(elsewhere().into_iter().filter(|name| names(name)).collect::<Vec<_>>(), [""; 0], "{text}");
-        assert_eq!(text.contains("restore"), cfg!(feature = "engine-object"), "its command stands and falls with it");
+        assert_eq!(text.contains("attach"), cfg!(feature = "engine-object"), "its command stands and falls with it");
     }
 }
 
