@@ -17,7 +17,7 @@ import boto3
 import botocore.exceptions
 
 import dev
-from cases_boto import MIB, fetch, keys, with_header
+from shapes import MIB, fetch, keys, with_header
 from cases_tools import aws_env, rclone_env, run, same
 from world import case, equal, refused
 

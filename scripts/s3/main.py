@@ -68,7 +68,11 @@ def main():
 
 def run(endpoints, folder, nodes, options):
     import cases_bad_input  # noqa: F401 (they register themselves)
-    import cases_boto  # noqa: F401
+    import cases_listings  # noqa: F401
+    import cases_multipart  # noqa: F401
+    import cases_objects  # noqa: F401
+    import cases_settings  # noqa: F401
+    import cases_signed  # noqa: F401
     import cases_tools  # noqa: F401
     if nodes:
         import cases_world  # noqa: F401
