@@ -71,6 +71,7 @@ def run(endpoints, folder, nodes, options):
     import cases_listings  # noqa: F401
     import cases_multipart  # noqa: F401
     import cases_objects  # noqa: F401
+    import cases_outside  # noqa: F401
     import cases_settings  # noqa: F401
     import cases_signed  # noqa: F401
     import cases_tools  # noqa: F401
@@ -80,7 +81,7 @@ def run(endpoints, folder, nodes, options):
     here = world.World(endpoints, folder, nodes)
     passed, failed = 0, []
     for case in world.CASES:
-        if options.only not in case.name:
+        if options.only not in f"{case.function.__module__}.{case.name}":
             continue
         start = time.monotonic()
         try:

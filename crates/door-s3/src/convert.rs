@@ -292,9 +292,10 @@ pub fn legal_hold_of(status: Option<&str>) -> S3Result<bool> {
     }
 }
 
-/// An algorithm by its S3 word.
+/// An algorithm by its S3 word; some clients write it small.
 pub fn algorithm_of(word: &str) -> S3Result<ChecksumAlgorithm> {
-    let found = ChecksumAlgorithm::ALL.into_iter().find(|algorithm| algorithm_word(*algorithm) == word);
+    let found =
+        ChecksumAlgorithm::ALL.into_iter().find(|algorithm| algorithm_word(*algorithm).eq_ignore_ascii_case(word));
     found.ok_or_else(|| because(S3ErrorCode::InvalidRequest, "Checksum algorithm provided is unsupported"))
 }
 

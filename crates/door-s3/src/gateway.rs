@@ -371,6 +371,11 @@ impl Who {
         self.decide_by(decide, bucket, action, key, object, context)
     }
 
+    /// As `authorize`, with why not.
+    fn judged(&self, bucket: &BucketInfo, action: &str, key: Option<&str>) -> Result<(), Denied> {
+        self.judge_by(decide, bucket, action, key, None, &self.context)
+    }
+
     fn decide_by(
         &self,
         decide: fn(&Asked<'_>) -> Result<(), Denied>,
@@ -380,6 +385,19 @@ impl Who {
         object: Option<&Acl>,
         context: &Context,
     ) -> S3Result<()> {
+        let judged = self.judge_by(decide, bucket, action, key, object, context);
+        judged.map_err(|_| code(S3ErrorCode::AccessDenied))
+    }
+
+    fn judge_by(
+        &self,
+        decide: fn(&Asked<'_>) -> Result<(), Denied>,
+        bucket: &BucketInfo,
+        action: &str,
+        key: Option<&str>,
+        object: Option<&Acl>,
+        context: &Context,
+    ) -> Result<(), Denied> {
         let policy = self.policy(bucket);
         let policy = policy.as_deref();
         let mut context = Cow::Borrowed(context);
@@ -390,7 +408,7 @@ impl Who {
         }
         let context = &*context;
         let asked = Asked { caller: &self.caller, action, bucket, policy, key, object_acl: object, context };
-        decide(&asked).map_err(|_| code(S3ErrorCode::AccessDenied))
+        decide(&asked)
     }
 
     /// A bucket's policy, read once a request: some calls decide for a thousand keys.

@@ -22,6 +22,7 @@ pub mod lifecycle;
 pub mod metadata;
 mod service;
 pub mod signed;
+mod stamp;
 pub mod store;
 pub mod sts;
 pub mod sweep;

@@ -35,7 +35,7 @@ impl Gateway {
         let owner = owner.ok_or_else(|| code(S3ErrorCode::AccessDenied))?;
         let asked = asked_acl!(request.input, with_write);
         let input = request.input;
-        validate::bucket_name(&input.bucket).map_err(to_s3)?;
+        validate::new_bucket_name(&input.bucket).map_err(to_s3)?;
         let constraint = input.create_bucket_configuration.and_then(|configuration| configuration.location_constraint);
         // Its own region is what every client asks for that is set to it: that is where buckets are anyway. Another
         // is a wish for a place, which the metadata service grants or refuses.

@@ -228,7 +228,7 @@ fn target_conditions(headers: &hyper::HeaderMap) -> S3Result<WriteConditions> {
         let parsed = header.map(|value| dto::ETagCondition::parse_http_header(value.as_bytes())).transpose();
         parsed.map_err(|_| because(S3ErrorCode::InvalidArgument, format!("{name} is neither an etag nor *")))
     };
-    write_conditions(condition("if-match")?.as_ref(), condition("if-none-match")?.as_ref())
+    Ok(write_conditions(condition("if-match")?.as_ref(), condition("if-none-match")?.as_ref()))
 }
 
 fn is_replace(word: Option<&str>, what: &str) -> S3Result<bool> {

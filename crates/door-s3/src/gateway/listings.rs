@@ -343,8 +343,8 @@ impl Gateway {
         request: S3Request<dto::ListPartsInput>,
     ) -> S3Result<S3Response<dto::ListPartsOutput>> {
         let input = &request.input;
-        let Opened { bucket, .. } =
-            self.open_key(&request, &input.bucket, &input.key, "s3:ListMultipartUploadParts").await?;
+        let at = (&*input.bucket, &*input.key, &*input.upload_id);
+        let Opened { bucket, .. } = self.open_upload(&request, at, "s3:ListMultipartUploadParts").await?;
         refuse_snapshot(&request)?;
         let input = request.input;
         validate::key(&input.key).map_err(to_s3)?;

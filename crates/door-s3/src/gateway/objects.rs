@@ -106,24 +106,50 @@ pub(super) fn promised_length(headers: &hyper::HeaderMap, content_length: Option
     length.ok_or_else(|| code(S3ErrorCode::MissingContentLength))
 }
 
-/// The algorithm a request names without its value.
+/// The algorithm a request names without its value. `MD5` is none of those that are kept: every body's is computed
+/// anyway, and is its etag.
 pub(super) fn named_algorithm(algorithm: Option<&dto::ChecksumAlgorithm>) -> S3Result<Option<ChecksumAlgorithm>> {
-    algorithm.map(|word| convert::algorithm_of(word.as_str())).transpose()
+    let named = algorithm.filter(|word| !word.as_str().eq_ignore_ascii_case("MD5"));
+    named.map(|word| convert::algorithm_of(word.as_str())).transpose()
 }
 
-/// The conditions of a write on the current version: an etag, or that there is none.
+/// The MD5 that a request promises, by either of its headers.
+pub(super) fn promised_md5(headers: &hyper::HeaderMap, content_md5: Option<&String>) -> S3Result<Option<String>> {
+    let checksum = headers.get(crate::upload::CHECKSUM_MD5).and_then(|value| value.to_str().ok());
+    match (content_md5, checksum) {
+        (Some(one), Some(other)) if one != other => Err(code(S3ErrorCode::BadDigest)),
+        (one, other) => Ok(one.map(String::as_str).or(other).map(str::to_owned)),
+    }
+}
+
+/// Refuses checksums that would be passed over: of algorithms that are not offered.
+pub(super) fn refuse_other_checksums(headers: &hyper::HeaderMap) -> S3Result<()> {
+    const OTHER: [&str; 4] = ["algorithm", "type", "mode", "md5"];
+    let known = |name: &str| {
+        OTHER.contains(&name) || ChecksumAlgorithm::ALL.iter().any(|known| crate::checksum::header_name(*known) == name)
+    };
+    let trailers = headers.get("x-amz-trailer").and_then(|value| value.to_str().ok()).unwrap_or("");
+    let trailers = trailers.split(',').map(|name| name.trim().to_ascii_lowercase());
+    let mut names = headers.keys().map(|name| name.as_str().to_owned()).chain(trailers);
+    match names.find(|name| name.strip_prefix("x-amz-checksum-").is_some_and(|kind| !known(kind))) {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!("{name} is of an algorithm that is not offered; docs/guides/s3.md lists those that are");
+            Err(because(S3ErrorCode::InvalidRequest, message))
+        }
+    }
+}
+
+/// The conditions of a write on the current version: that it has an etag or has it not, that there is one or is none.
 pub(super) fn write_conditions(
     if_match: Option<&dto::ETagCondition>,
     if_none_match: Option<&dto::ETagCondition>,
-) -> S3Result<WriteConditions> {
-    if matches!(if_none_match, Some(dto::ETagCondition::ETag(_))) {
-        return Err(because(S3ErrorCode::NotImplemented, "If-None-Match of a write takes * alone; send *"));
-    }
-    Ok(WriteConditions {
+) -> WriteConditions {
+    WriteConditions {
         if_match: if_match.map(convert::condition),
         if_none_match: if_none_match.map(convert::condition),
         ..WriteConditions::default()
-    })
+    }
 }
 
 impl Gateway {
@@ -161,6 +187,7 @@ impl Gateway {
         mut request: S3Request<dto::PutObjectInput>,
     ) -> S3Result<S3Response<dto::PutObjectOutput>> {
         let opened = self.open_key(&request, &request.input.bucket, &request.input.key, "s3:PutObject").await?;
+        refuse_other_checksums(&request.headers)?;
         let body = request.input.body.take();
         let trailers: Option<TrailingHeaders> = request.trailing_headers.take();
         let input = &request.input;
@@ -172,7 +199,7 @@ impl Gateway {
             ));
         }
         let extras = self.extras(&opened, &input.key, asked_extras!(input))?;
-        let conditions = write_conditions(input.if_match.as_ref(), input.if_none_match.as_ref())?;
+        let conditions = write_conditions(input.if_match.as_ref(), input.if_none_match.as_ref());
         let by_form = request.extensions.get::<Upload>().map(|upload| upload.length.clone());
         let length = match &by_form {
             None => Some(promised_length(&request.headers, input.content_length)?),
@@ -182,7 +209,7 @@ impl Gateway {
         let promise = Promise {
             length,
             bytes_min,
-            md5: input.content_md5.clone(),
+            md5: promised_md5(&request.headers, input.content_md5.as_ref())?,
             checksums: checksums_of!(input),
             algorithm: named_algorithm(input.checksum_algorithm.as_ref())?,
             trailers,
