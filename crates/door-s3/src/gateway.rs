@@ -14,6 +14,8 @@ mod before;
 mod buckets;
 mod context;
 mod copies;
+mod expiry;
+mod grantees;
 mod listings;
 mod multipart;
 mod objects;
@@ -33,11 +35,11 @@ use crate::store::{DataStore, Intent};
 use crate::upload::Received;
 use crate::{access::acl, validate};
 use base_types::s3::{
-    Acl, BucketInfo, CorsRule, GetObject, HeadBucket, HeadObject, ObjectOwnership, ObjectVersion, Owner, S3Action,
-    S3Answer, S3ErrorCode,
+    Acl, BucketInfo, CorsRule, GetObject, HeadBucket, HeadObject, ListObjectVersions, ObjectOwnership, ObjectVersion,
+    Owner, S3Action, S3Answer, S3ErrorCode, VersionPage,
 };
 use base_types::{Outcome, Refusal};
-use s3s::{S3Request, S3Result};
+use s3s::{S3Error, S3Request, S3Result};
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -63,6 +65,7 @@ pub struct Gateway {
     keys: Keys,
     region: String,
     older_bucket_defaults: bool,
+    rules: expiry::KnownRules,
 }
 
 /// Who asks, and what conditions of policies may test.
@@ -118,7 +121,8 @@ impl Gateway {
     /// Over these.
     pub fn new(metadata: Arc<dyn MetadataService>, data: Arc<dyn DataStore>, region: impl Into<String>) -> Gateway {
         let keys = Keys::new(metadata.clone());
-        Gateway { metadata, data, keys, region: region.into(), older_bucket_defaults: false }
+        let rules = expiry::KnownRules::default();
+        Gateway { metadata, data, keys, region: region.into(), older_bucket_defaults: false, rules }
     }
 
     /// With the S3 keys of users.
@@ -265,10 +269,28 @@ impl Gateway {
                     let object = who.authorize(bucket, action, Some(key), None);
                     let list = who.authorize(bucket, "s3:ListBucket", None, None);
                     list.or_else(|denied| if bucket_owner_reads(who, bucket) { object } else { Err(denied) })?;
+                    if let Some(marker) = self.marker(opened).await {
+                        return Err(with_headers(to_s3(refusal), &marker));
+                    }
                 }
                 Err(to_s3(refusal))
             }
         }
+    }
+
+    /// What is told of the delete marker that hides a key, if one does.
+    async fn marker(&self, opened: &VersionCall<'_>) -> Option<[(&'static str, String); 2]> {
+        let VersionCall { bucket, key, version_id, .. } = *opened;
+        bucket.versioning.filter(|_| version_id.is_none())?;
+        let call = ListObjectVersions {
+            bucket: bucket.bucket.clone(),
+            prefix: key.to_owned(),
+            max_keys: Some(1),
+            ..ListObjectVersions::default()
+        };
+        let page: VersionPage = self.ask_of(bucket, call).await.ok()?;
+        let newest = page.versions.into_iter().next().filter(|entry| entry.delete_marker && entry.key == key)?;
+        Some([("x-amz-delete-marker", "true".to_owned()), ("x-amz-version-id", newest.version_id)])
     }
 
     /// The intent of bytes that are about to come.
@@ -327,6 +349,16 @@ struct VersionCall<'a> {
     action: &'a str,
     versioned: &'a str,
     with_data: bool,
+}
+
+/// A refusal with headers of its own.
+fn with_headers(mut error: S3Error, headers: &[(&'static str, String)]) -> S3Error {
+    let mut map = hyper::HeaderMap::new();
+    for (name, value) in headers {
+        map.extend(hyper::header::HeaderValue::from_str(value).map(|value| (hyper::header::HeaderName::from_static(name), value)));
+    }
+    error.set_headers(map);
+    error
 }
 
 /// An owner whose own policy denies listing still learns that a key is not there.

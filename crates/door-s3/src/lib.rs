@@ -13,6 +13,7 @@ pub mod auth;
 pub mod checksum;
 mod convert;
 mod cors;
+mod document;
 mod error;
 pub mod form;
 #[doc(hidden)]

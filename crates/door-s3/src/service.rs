@@ -9,9 +9,10 @@ use crate::cors::{allow, matching, CrossOrigin};
 use crate::error::{because, code, to_s3};
 use crate::form::{self, Form, Success};
 use crate::gateway::{now_ms, BeforeBody, Gateway, Peer};
+use crate::stamp::RequestId;
 use crate::sts::{self, Sessions};
 use crate::validate::DOCUMENT_BYTES_MAX;
-use crate::{signed, validate};
+use crate::{document, signed, validate};
 use base_types::s3::{encode_url, CorsRule, S3ErrorCode};
 use base_types::Refusal;
 use hyper::body::Body as _;
@@ -79,6 +80,13 @@ impl Service {
 
     /// Answers one request.
     pub async fn answer(&self, request: Request<Body>, peer: Peer) -> Result<Response<Body>, HttpError> {
+        let id = RequestId::new();
+        let mut response = self.answer_any(request, peer).await?;
+        id.put_on(&mut response);
+        Ok(response)
+    }
+
+    async fn answer_any(&self, request: Request<Body>, peer: Peer) -> Result<Response<Body>, HttpError> {
         match sts::session_of(&*self.sessions, request.uri(), request.headers()) {
             Ok(session) => session::within(session, self.answer_within(request, peer)).await,
             Err(refusal) => {
@@ -131,8 +139,11 @@ impl Service {
                 Err(error) => refused(error),
             };
         }
+        signed::date(request.headers_mut());
         let renamed = renamed_for(request.method(), request.uri());
+        let uri = request.uri().clone();
         let mut response = self.inner.call(request).await?;
+        document::mend(&uri, &mut response);
         if let Some(renamed) = renamed.filter(|renamed| renamed.is_meant(&response)) {
             response = refused(code(renamed.code))?;
         }

@@ -78,6 +78,9 @@ pub struct LifecycleRule {
     /// Which objects it is for.
     #[serde(default)]
     pub filter: LifecycleFilter,
+    /// Its prefix came beside it, as rules had it before filters, and is shown so.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub prefix_beside: bool,
     /// When current versions expire.
     pub expiration: Option<Expiration>,
     /// When old versions go.

@@ -37,11 +37,8 @@ impl Gateway {
         let input = request.input;
         validate::new_bucket_name(&input.bucket).map_err(to_s3)?;
         let constraint = input.create_bucket_configuration.and_then(|configuration| configuration.location_constraint);
-        // Its own region is what every client asks for that is set to it: that is where buckets are anyway. Another
-        // is a wish for a place, which the metadata service grants or refuses.
-        let location_constraint = constraint
-            .map(|constraint| constraint.as_str().to_owned())
-            .filter(|region| !region.is_empty() && *region != self.region);
+        // A wish for a place, which the metadata service grants or refuses.
+        let location_constraint = constraint.map(|word| word.as_str().to_owned()).filter(|region| !region.is_empty());
         let older = self.older_bucket_defaults;
         let by_default = if older { ObjectOwnership::ObjectWriter } else { ObjectOwnership::default() };
         let object_ownership =

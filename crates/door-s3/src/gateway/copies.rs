@@ -103,7 +103,7 @@ impl Gateway {
         let new_headers = is_replace(input.metadata_directive.as_ref().map(|word| word.as_str()), "metadata")?;
         let new_tags = is_replace(input.tagging_directive.as_ref().map(|word| word.as_str()), "tagging")?;
         self.refuse_copy_onto_itself(input, new_headers, &found)?;
-        let mut extras = self.extras(&opened, &input.key, asked_extras!(input))?;
+        let mut extras = self.extras(&opened, &input.key, asked_extras!(input)).await?;
         if !new_headers {
             let given = extras.headers.clone();
             extras.headers = found.headers.clone();

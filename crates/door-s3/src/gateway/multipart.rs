@@ -78,7 +78,7 @@ impl Gateway {
         let input = &request.input;
         let opened = self.open_key(&request, &input.bucket, &input.key, "s3:PutObject").await?;
         refuse_customer_keys!(input);
-        let extras = self.extras(&opened, &input.key, asked_extras!(input))?;
+        let extras = self.extras(&opened, &input.key, asked_extras!(input)).await?;
         let algorithm = named_algorithm(input.checksum_algorithm.as_ref())?;
         let kind = input.checksum_type.as_ref().map(|word| convert::type_of(word.as_str())).transpose()?;
         let kind = match (algorithm, kind) {
