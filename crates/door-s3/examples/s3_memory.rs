@@ -26,7 +26,7 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     metadata.add_account("demo", "demo-access-key", "demo-secret-key");
     metadata.add_account("other", "other-access-key", "other-secret-key");
     let data = Arc::new(LocalStore::open(folder)?);
-    let gateway = Gateway::new(metadata.clone(), data.clone(), "fr-par");
+    let gateway = Gateway::new(metadata.clone(), data.clone());
     let service = Service::new(gateway, &ServiceConfig { domains: arguments.collect() })?;
     tokio::spawn(async move {
         loop {

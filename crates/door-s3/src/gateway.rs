@@ -63,7 +63,6 @@ pub struct Gateway {
     metadata: Arc<dyn MetadataService>,
     data: Arc<dyn DataStore>,
     keys: Keys,
-    region: String,
     older_bucket_defaults: bool,
     rules: expiry::KnownRules,
 }
@@ -119,10 +118,10 @@ pub(crate) fn now_ms() -> u64 {
 
 impl Gateway {
     /// Over these.
-    pub fn new(metadata: Arc<dyn MetadataService>, data: Arc<dyn DataStore>, region: impl Into<String>) -> Gateway {
+    pub fn new(metadata: Arc<dyn MetadataService>, data: Arc<dyn DataStore>) -> Gateway {
         let keys = Keys::new(metadata.clone());
         let rules = expiry::KnownRules::default();
-        Gateway { metadata, data, keys, region: region.into(), older_bucket_defaults: false, rules }
+        Gateway { metadata, data, keys, older_bucket_defaults: false, rules }
     }
 
     /// With the S3 keys of users.
