@@ -189,7 +189,7 @@ def bad_sizes_and_headers(w):
     raw.expect(400, "InvalidArgument", "GET", f"/{name}", query="list-type=2&max-keys=-1")
     raw.expect(400, "InvalidArgument", "GET", f"/{name}", query="encoding-type=rot13&list-type=2")
     raw.expect(400, "InvalidArgument", "GET", f"/{name}", query="continuation-token=%21&list-type=2")
-    raw.expect(400, "InvalidArgument", "GET", f"/{name}/k", query="versionId=%20")
+    raw.expect(404, "NoSuchVersion", "GET", f"/{name}/k", query="versionId=%20")
     raw.expect(404, "NoSuchKey", "GET", f"/{name}/k")
 
 

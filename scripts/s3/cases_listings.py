@@ -124,7 +124,7 @@ def versions(w):
     gone = w.s3.put_object(Bucket=name, Key="gone", Body=b"")["VersionId"]
     w.s3.delete_object(Bucket=name, Key="gone", VersionId=gone)
     refused("NoSuchVersion", get, VersionId=gone, status=404)
-    refused("InvalidArgument", get, VersionId="no version", status=400)
+    refused("NoSuchVersion", get, VersionId="no version", status=404)
     found, more = [], {}
     while True:
         page = w.s3.list_object_versions(Bucket=name, MaxKeys=1, **more)

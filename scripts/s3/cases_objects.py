@@ -172,7 +172,6 @@ def conditions(w):
     refused("PreconditionFailed", put, "k", IfNoneMatch="*", status=412)
     refused("PreconditionFailed", put, "k", IfMatch='"other"', status=412)
     refused("NoSuchKey", put, "absent", IfMatch=etag, status=404)
-    refused("NotImplemented", put, "k", IfNoneMatch='"other"', status=501)
     put("k", IfMatch=etag)
     put("new", IfNoneMatch="*")
     source = {"Bucket": name, "Key": "k"}

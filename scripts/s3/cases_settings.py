@@ -189,19 +189,16 @@ def settings_that_nobody_made(w):
     """What tools read routinely is answered as S3 answers it of a bucket without the setting."""
     name = w.bucket()
     assert "Status" not in w.s3.get_bucket_accelerate_configuration(Bucket=name)
-    assert "LoggingEnabled" not in w.s3.get_bucket_logging(Bucket=name)
     found = w.s3.get_bucket_notification_configuration(Bucket=name)
     equal([key for key in found if key != "ResponseMetadata"], [])
     equal(w.s3.get_bucket_request_payment(Bucket=name)["Payer"], "BucketOwner")
-    refused("NoSuchWebsiteConfiguration", w.s3.get_bucket_website, Bucket=name, status=404)
     refused("ReplicationConfigurationNotFoundError", w.s3.get_bucket_replication, Bucket=name, status=404)
-    w.s3.delete_bucket_website(Bucket=name)
     w.s3.delete_bucket_replication(Bucket=name)
     for kind in ("analytics", "intelligent_tiering", "inventory", "metrics"):
         equal(getattr(w.s3, f"list_bucket_{kind}_configurations")(Bucket=name)["IsTruncated"], False)
         refused("NoSuchConfiguration", getattr(w.s3, f"get_bucket_{kind}_configuration"), Bucket=name, Id="x", status=404)
-    refused("AccessDenied", w.other.get_bucket_logging, Bucket=name, status=403)
-    refused("NoSuchBucket", w.s3.get_bucket_logging, Bucket=w.name(), status=404)
+    refused("AccessDenied", w.other.get_bucket_request_payment, Bucket=name, status=403)
+    refused("NoSuchBucket", w.s3.get_bucket_request_payment, Bucket=w.name(), status=404)
 
 
 @case("raw")

@@ -25,7 +25,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 
 
 def start_server(program, folder):
-    server = subprocess.Popen([program, "127.0.0.1:0", folder, "localhost"], stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen([program, "127.0.0.1:0", folder, "localhost", "site.localhost"], stdout=subprocess.PIPE, text=True)
     line = server.stdout.readline().strip()
     if not line.startswith("ready "):
         raise SystemExit(f"{program} did not start: {line}")
@@ -74,6 +74,7 @@ def run(endpoints, folder, nodes, options):
     import cases_outside  # noqa: F401
     import cases_settings  # noqa: F401
     import cases_signed  # noqa: F401
+    import cases_sites  # noqa: F401
     import cases_tools  # noqa: F401
     if nodes:
         import cases_world  # noqa: F401

@@ -21,7 +21,11 @@ pub fn mend(uri: &Uri, response: &mut Response<Body>) {
     }
     let Some(text) = response.body().bytes().and_then(|bytes| String::from_utf8(bytes.to_vec()).ok()) else { return };
     let quoted = asks_attributes(uri) && response.status().is_success();
-    let plain = if quoted { text.replace("<ETag>\"", "<ETag>").replace("\"</ETag>", "</ETag>").replace("&quot;", "") } else { text.clone() };
+    let plain = if quoted {
+        text.replace("<ETag>\"", "<ETag>").replace("\"</ETag>", "</ETag>").replace("&quot;", "")
+    } else {
+        text.clone()
+    };
     let plain = if plain.contains(is_odd) { plain.replace(is_odd, "\u{fffd}") } else { plain };
     if plain != text {
         response.headers_mut().remove(CONTENT_LENGTH);

@@ -20,6 +20,7 @@ mod listings;
 mod multipart;
 mod objects;
 mod settings;
+mod sites;
 mod subresources;
 
 pub use api::CALLS;
@@ -33,10 +34,11 @@ use crate::error::{because, code, to_s3};
 use crate::metadata::{ask_as, MetadataService, OnBehalf};
 use crate::store::{DataStore, Intent};
 use crate::upload::Received;
-use crate::{access::acl, validate};
+use crate::upload::{receive, Promise};
+use crate::{access::acl, access_log, validate};
 use base_types::s3::{
-    Acl, BucketInfo, CorsRule, GetObject, HeadBucket, HeadObject, ListObjectVersions, ObjectOwnership, ObjectVersion,
-    Owner, S3Action, S3Answer, S3ErrorCode, VersionPage,
+    Acl, BucketInfo, CorsRule, GetObject, HeadBucket, HeadObject, ListObjectVersions, ObjectHeaders, ObjectOwnership,
+    ObjectVersion, Owner, PutObject, PutObjectAnswer, S3Action, S3Answer, S3ErrorCode, VersionPage, PUT_BYTES_MAX,
 };
 use base_types::{Outcome, Refusal};
 use s3s::{S3Error, S3Request, S3Result};
@@ -196,6 +198,7 @@ impl Gateway {
                 (caller, asks_as, Some(signer.owner))
             }
         };
+        access_log::note_requester(caller.account());
         let header = |name: &str| request.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         Ok(Who {
             context: context_of(&request, &caller),
@@ -216,6 +219,7 @@ impl Gateway {
         validate::bucket_name(name).map_err(to_s3)?;
         let behalf = OnBehalf { caller: asks_as.clone(), owner: None };
         let info = ask_as(&*self.metadata, behalf, HeadBucket { bucket: name.to_owned() }).await.map_err(to_s3)?;
+        access_log::note_bucket(&info);
         Ok(Bucket { info, asks_as })
     }
 
@@ -318,6 +322,30 @@ impl Gateway {
         asked.map_err(to_s3)
     }
 
+    /// Puts an access log, if the bucket is still that owner's.
+    pub(crate) async fn put_log(&self, bucket: &str, owner: &str, key: String, lines: bytes::Bytes) -> S3Result<()> {
+        let bucket = self.bucket_as(base_types::access::Caller::Node, bucket).await?;
+        if bucket.owner.id != owner {
+            return Err(code(S3ErrorCode::AccessDenied));
+        }
+        let promise = Promise { length: Some(lines.len() as u64), ..Promise::default() };
+        let body = futures::stream::iter([Ok::<_, std::io::Error>(lines)]);
+        let received = receive(&self.data, body, promise, PUT_BYTES_MAX, self.intent(&bucket.bucket, &key)).await?;
+        let call = PutObject {
+            bucket: bucket.bucket.clone(),
+            key,
+            data: received.data.clone(),
+            size: received.hashed.length,
+            etag: received.hashed.etag(),
+            checksums: received.hashed.checksums.clone(),
+            headers: ObjectHeaders { content_type: Some("text/plain".to_owned()), ..ObjectHeaders::default() },
+            acl: Some(acl::private(bucket.owner.clone())),
+            data_expires_ms: received.expires_ms,
+            ..PutObject::default()
+        };
+        self.commit::<PutObjectAnswer>(&bucket, &received, call).await.map(|_| ())
+    }
+
     /// The ACL of a new object: who owns it, who else may touch it. Absent where ACLs do not count.
     fn new_object_acl(&self, opened: &Opened, asked: &AskedAcl) -> S3Result<Acl> {
         let bucket = &opened.bucket;
@@ -354,7 +382,10 @@ struct VersionCall<'a> {
 fn with_headers(mut error: S3Error, headers: &[(&'static str, String)]) -> S3Error {
     let mut map = hyper::HeaderMap::new();
     for (name, value) in headers {
-        map.extend(hyper::header::HeaderValue::from_str(value).map(|value| (hyper::header::HeaderName::from_static(name), value)));
+        map.extend(
+            hyper::header::HeaderValue::from_str(value)
+                .map(|value| (hyper::header::HeaderName::from_static(name), value)),
+        );
     }
     error.set_headers(map);
     error

@@ -9,6 +9,7 @@
 #![deny(missing_docs)]
 
 pub mod access;
+mod access_log;
 pub mod auth;
 pub mod checksum;
 mod convert;
@@ -32,7 +33,9 @@ pub mod testing;
 mod times;
 mod upload;
 pub mod validate;
+mod website;
 
+pub use access_log::{Flushed, PENDING_BYTES_MAX};
 pub use auth::{DirectoryUser, KnownKeys, Signer};
 pub use gateway::{Gateway, Peer, CALLS, INTENT_MS};
 pub use s3s::Body;

@@ -4,6 +4,7 @@
 //! Always: `signed::check` lets a request in before anything else of it is read; no body but an object's is longer
 //! than [`DOCUMENT_BYTES_MAX`].
 
+use crate::access_log::{self, AccessLog, Flushed};
 use crate::auth::session;
 use crate::cors::{allow, matching, CrossOrigin};
 use crate::error::{because, code, to_s3};
@@ -12,6 +13,7 @@ use crate::gateway::{now_ms, BeforeBody, Gateway, Peer};
 use crate::stamp::RequestId;
 use crate::sts::{self, Sessions};
 use crate::validate::DOCUMENT_BYTES_MAX;
+use crate::website::Visit;
 use crate::{document, signed, validate};
 use base_types::s3::{encode_url, CorsRule, S3ErrorCode};
 use base_types::Refusal;
@@ -36,6 +38,8 @@ use std::sync::Arc;
 pub struct ServiceConfig {
     /// The domains below which a bucket is a host (`bucket.domain`); path style where empty.
     pub domains: Vec<String>,
+    /// The domains below which a bucket is a website.
+    pub website_domains: Vec<String>,
 }
 
 /// The names S3 takes. Shorter and older ones are refused too: a bucket of such a name cannot be made.
@@ -54,8 +58,12 @@ pub struct Service {
     /// Takes the PUTs that forms become: who signed those is verified here, and no signature is left in them.
     forms: S3Service,
     gateway: Gateway,
+    /// Objects by path for who visits a website; nobody signs those.
+    objects: S3Service,
+    log: AccessLog,
     sessions: Arc<dyn Sessions>,
     domains: Vec<String>,
+    website_domains: Vec<String>,
     hosts: Option<Arc<MultiDomain>>,
 }
 
@@ -69,8 +77,11 @@ impl Service {
         inner.set_route(sts::Route(gateway.keys()));
         let forms = builder(&gateway, &domains)?.build();
         let hosts = if domains.is_empty() { None } else { Some(Arc::new(MultiDomain::new(&domains)?)) };
+        let objects = builder(&gateway, &[])?.build();
         let sessions = Arc::new(sts::NoSessions);
-        Ok(Service { inner: inner.build(), forms, gateway, sessions, domains, hosts })
+        let website_domains = config.website_domains.clone();
+        let log = AccessLog::default();
+        Ok(Service { inner: inner.build(), forms, gateway, objects, log, sessions, domains, website_domains, hosts })
     }
 
     /// With sessions of users of OIDC issuers.
@@ -81,9 +92,15 @@ impl Service {
     /// Answers one request.
     pub async fn answer(&self, request: Request<Body>, peer: Peer) -> Result<Response<Body>, HttpError> {
         let id = RequestId::new();
-        let mut response = self.answer_any(request, peer).await?;
+        let head = access_log::Head::of(&request, peer, self.site(request.headers()).is_some());
+        let mut response = self.log.within(&id, head, self.answer_any(request, peer)).await?;
         id.put_on(&mut response);
         Ok(response)
+    }
+
+    /// Puts the access logs that wait as objects.
+    pub async fn flush_access_logs(&self) -> Flushed {
+        self.log.flush(&self.gateway).await
     }
 
     async fn answer_any(&self, request: Request<Body>, peer: Peer) -> Result<Response<Body>, HttpError> {
@@ -115,7 +132,9 @@ impl Service {
         let waits = text(request.headers(), EXPECT.as_str()).is_some_and(|it| it.eq_ignore_ascii_case("100-continue"));
         let says_no_continue = waits && request.body().is_end_stream();
         let for_sts = sts::is_meant(request.method(), request.uri(), request.headers());
+        let site = self.site(request.headers()).map(str::to_owned);
         let mut response = match signed::check(request.uri(), request.headers()) {
+            _ if site.is_some() => self.visited(request, peer, site.as_deref().unwrap_or("")).await?,
             _ if for_sts => sts::answer(&*self.sessions, &self.inner, request).await?,
             Err(refusal) => refused(to_s3(refusal))?,
             Ok(()) => self.carried_out(request, peer).await?,
@@ -128,6 +147,18 @@ impl Service {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         Ok(response)
+    }
+
+    /// Answers a request to a website.
+    async fn visited(&self, request: Request<Body>, peer: Peer, bucket: &str) -> Result<Response<Body>, HttpError> {
+        let visit = Visit { gateway: &self.gateway, objects: &self.objects, bucket, peer };
+        visit.answer(request.method(), request.uri(), request.headers()).await
+    }
+
+    /// The bucket whose website a request is sent to, by its host.
+    fn site<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
+        let host = text(headers, HOST.as_str())?;
+        bucket_below(&self.website_domains, host)
     }
 
     /// Carries out a request whose signature holds all it must.
@@ -237,7 +268,7 @@ impl Service {
     /// The rules of the bucket a request names; none where there is no such bucket.
     async fn rules(&self, uri: &Uri, headers: &HeaderMap) -> Vec<CorsRule> {
         let host = text(headers, HOST.as_str()).unwrap_or("");
-        let by_host = self.domains.iter().find_map(|domain| host.strip_suffix(domain.as_str())?.strip_suffix('.'));
+        let by_host = bucket_below(&self.website_domains, host).or_else(|| bucket_below(&self.domains, host));
         let by_path = || uri.path().trim_start_matches('/').split('/').next().unwrap_or("");
         self.gateway.cors_rules(by_host.unwrap_or_else(by_path)).await
     }
@@ -254,6 +285,11 @@ fn builder(gateway: &Gateway, domains: &[String]) -> Result<S3ServiceBuilder, Do
         builder.set_host(MultiDomain::new(domains)?);
     }
     Ok(builder)
+}
+
+/// The bucket that a host names below one of these domains.
+fn bucket_below<'h>(domains: &[String], host: &'h str) -> Option<&'h str> {
+    domains.iter().find_map(|domain| host.strip_suffix(domain.as_str())?.strip_suffix('.'))
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {

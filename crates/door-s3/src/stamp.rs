@@ -38,6 +38,11 @@ impl RequestId {
         &self.id
     }
 
+    /// As `x-amz-id-2` has it.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
     /// Puts it on an answer, and into the document of a refusal.
     pub fn put_on(&self, response: &mut Response<Body>) {
         let failed = response.status().is_client_error() || response.status().is_server_error();

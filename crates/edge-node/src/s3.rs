@@ -141,7 +141,8 @@ pub fn service(
     let stale_limit = access.stale_limit();
     let gateway = Gateway::new(metadata, store).with_known_keys(access.clone());
     let gateway = gateway.with_stale_limit(stale_limit).with_older_bucket_defaults(config.older_bucket_defaults);
-    let service = Service::new(gateway, &ServiceConfig { domains: config.domains.clone() });
+    let names = ServiceConfig { domains: config.domains.clone(), website_domains: config.website_domains.clone() };
+    let service = Service::new(gateway, &names);
     service.map(|service| service.with_sessions(access)).map_err(|error| error.to_string())
 }
 

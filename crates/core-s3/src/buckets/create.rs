@@ -538,7 +538,8 @@ fn placed_in(region: &str, any: CallResult, tried: Vec<CallResult>) -> Result<Op
         }
     }
     let lacks = lacks.unwrap_or_default();
-    let message = format!("region '{region}' cannot hold a bucket: {lacks}; leave LocationConstraint out, or add nodes");
+    let message =
+        format!("region '{region}' cannot hold a bucket: {lacks}; leave LocationConstraint out, or add nodes");
     Err(S3ErrorCode::IllegalLocationConstraintException.because(message).into())
 }
 

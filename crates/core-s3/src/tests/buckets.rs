@@ -185,10 +185,8 @@ fn a_bucket_has_as_many_replicas_as_its_region_holds() {
     let mut world = World::new(3);
     account(&mut world, "ann");
     world.config.rule = "size=5 location=world".into();
-    let within = |name: &str, region: &str| CreateBucket {
-        location_constraint: Some(region.into()),
-        ..create(name, "ann")
-    };
+    let within =
+        |name: &str, region: &str| CreateBucket { location_constraint: Some(region.into()), ..create(name, "ann") };
     world.call(within("photos", "fr-par")).unwrap();
     let id = owner(&world, "photos").unwrap().1;
     let rule = world.record(&clusters::shard(id, 1).unwrap()).unwrap().rule;

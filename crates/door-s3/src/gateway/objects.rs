@@ -135,7 +135,8 @@ pub(super) fn refuse_other_checksums(headers: &hyper::HeaderMap) -> S3Result<()>
     match names.find(|name| name.strip_prefix("x-amz-checksum-").is_some_and(|kind| !known(kind))) {
         None => Ok(()),
         Some(name) => {
-            let message = format!("{name} is of an algorithm that is not offered; docs/guides/s3.md lists those that are");
+            let message =
+                format!("{name} is of an algorithm that is not offered; docs/guides/s3.md lists those that are");
             Err(because(S3ErrorCode::InvalidRequest, message))
         }
     }

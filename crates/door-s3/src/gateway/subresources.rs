@@ -245,9 +245,9 @@ impl Gateway {
         }
         let input = request.input;
         let became = |mode| retention.is_some_and(|retention| retention.mode == mode);
-        let governed = found.retention.is_some_and(|kept| {
-            kept.mode == RetentionMode::Governance && kept.retain_until_ms > now_ms()
-        });
+        let governed = found
+            .retention
+            .is_some_and(|kept| kept.mode == RetentionMode::Governance && kept.retain_until_ms > now_ms());
         if governed && became(RetentionMode::Compliance) && !bypass {
             let message = "the version is locked in governance mode; send x-amz-bypass-governance-retention: true";
             return Err(because(S3ErrorCode::AccessDenied, message));

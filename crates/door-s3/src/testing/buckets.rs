@@ -165,6 +165,9 @@ impl State {
             A::DeleteBucketEncryption(call) => set!(call, info.encryption = None),
             A::PutBucketQuota(call) => set!(call, info.quota = Some(call.quota)),
             A::DeleteBucketQuota(call) => set!(call, info.quota = None),
+            A::PutBucketWebsite(call) => set!(call, info.website = Some(call.website)),
+            A::DeleteBucketWebsite(call) => set!(call, info.website = None),
+            A::PutBucketLogging(call) => set!(call, info.logging = call.logging),
             other => Err(S3ErrorCode::NotImplemented.because(format!("{} is not asked by the gateway", other.name()))),
         }
     }
