@@ -144,7 +144,7 @@ def documents_too_long(w):
     raw.expect(400, "MaxMessageLengthExceeded", "POST", f"/{name}", query="delete", body=b"<Delete>",
                after={"content-length": str((1 << 20) + 1)})
     raw.expect(403, "AccessDenied", "POST", f"/{name}", query="delete", body=b"<Delete>", sign=False)
-    raw.expect(501, "NotImplemented", "PUT", f"/{name}", query="website", body=b"<x>")
+    raw.expect(501, "NotImplemented", "PUT", f"/{name}", query="notification", body=b"<x>")
 
 
 @case("raw")

@@ -1,4 +1,5 @@
-//! What is mended of an answer's document after `s3s` wrote it: characters that XML has no way to write, and the quotes of one ETag.
+//! What is mended of an answer's document after `s3s` wrote it: characters that XML has no way to write, the quotes of one ETag
+//! and of refusals.
 //!
 //! By design: listings never need it (they encode what XML cannot write, `gateway/listings.rs`); elsewhere such a character of a key is
 //! shown as U+FFFD, for no client reads the document otherwise.
@@ -19,17 +20,18 @@ pub fn mend(uri: &Uri, response: &mut Response<Body>) {
     if kind != "application/xml" {
         return;
     }
-    let Some(text) = response.body().bytes().and_then(|bytes| String::from_utf8(bytes.to_vec()).ok()) else { return };
-    let quoted = asks_attributes(uri) && response.status().is_success();
-    let plain = if quoted {
-        text.replace("<ETag>\"", "<ETag>").replace("\"</ETag>", "</ETag>").replace("&quot;", "")
-    } else {
-        text.clone()
+    let Some(written) = response.body().bytes() else { return };
+    let Ok(text) = String::from_utf8(written.to_vec()) else { return };
+    let text = match response.status().is_success() {
+        true if asks_attributes(uri) => text.replace("<ETag>\"", "<ETag>").replace("\"</ETag>", "</ETag>"),
+        true => text,
+        // Quotes need no escape here, and tools look for them as S3 writes them.
+        false => text.replace("&quot;", "\""),
     };
-    let plain = if plain.contains(is_odd) { plain.replace(is_odd, "\u{fffd}") } else { plain };
-    if plain != text {
+    let text = if text.contains(is_odd) { text.replace(is_odd, "\u{fffd}") } else { text };
+    if text.as_bytes() != written.as_ref() {
         response.headers_mut().remove(CONTENT_LENGTH);
-        *response.body_mut() = Body::from(plain);
+        *response.body_mut() = Body::from(text);
     }
 }
 

@@ -165,10 +165,13 @@ impl Service {
     async fn carried_out(&self, mut request: Request<Body>, peer: Peer) -> Result<Response<Body>, HttpError> {
         request.extensions_mut().insert(peer);
         if let Some(boundary) = form::boundary(request.method(), request.headers()) {
-            return match self.upload(request, boundary).await {
-                Ok(response) => Ok(response),
-                Err(error) => refused(error),
+            let uri = request.uri().clone();
+            let mut response = match self.upload(request, boundary).await {
+                Ok(response) => response,
+                Err(error) => refused(error)?,
             };
+            document::mend(&uri, &mut response);
+            return Ok(response);
         }
         signed::date(request.headers_mut());
         let renamed = renamed_for(request.method(), request.uri());
@@ -216,6 +219,7 @@ impl Service {
         for name in [HOST, USER_AGENT, REFERER] {
             put.headers_mut().extend(head.headers.get(&name).map(|value| (name, value.clone())));
         }
+        let location = format!("{}/{path}", origin_of(&head));
         put.extensions_mut().extend(head.extensions);
         let signed_ms = signer.as_ref().map(|signer| signer.date_ms);
         let access_key = signer.map(|signer| signer.access_key);
@@ -225,7 +229,7 @@ impl Service {
         if !answer.status().is_success() {
             return Ok(answer);
         }
-        success.answer(answer.headers(), &bucket, &key)
+        success.answer(answer.headers(), &location, &bucket, &key)
     }
 
     /// The bucket a form is sent to, and whether the host names it.
@@ -326,6 +330,13 @@ fn refused(error: S3Error) -> Result<Response<Body>, HttpError> {
     error.to_http_response().map_err(|error| HttpError::new(Box::new(error)))
 }
 
+/// Where a request was sent to, as its URL begins; nothing where it named no host.
+fn origin_of(head: &Parts) -> String {
+    let secure = head.extensions.get::<Peer>().is_some_and(|peer| peer.secure);
+    let scheme = if secure { "https" } else { "http" };
+    text(&head.headers, HOST.as_str()).map(|host| format!("{scheme}://{host}")).unwrap_or_default()
+}
+
 /// Whether a `Host` is an address: no bucket is in it.
 fn is_address(host: &str) -> bool {
     host.parse::<SocketAddr>().is_ok() || host.parse::<IpAddr>().is_ok()
@@ -333,7 +344,7 @@ fn is_address(host: &str) -> bool {
 
 impl Success {
     /// The answer of an upload by form; `put` are the headers of the PUT's.
-    fn answer(&self, put: &HeaderMap, bucket: &str, key: &str) -> S3Result<Response<Body>> {
+    fn answer(&self, put: &HeaderMap, location: &str, bucket: &str, key: &str) -> S3Result<Response<Body>> {
         let etag = text(put, ETAG.as_str()).unwrap_or("");
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::from_u16(self.status).unwrap_or(StatusCode::NO_CONTENT);
@@ -343,7 +354,6 @@ impl Success {
             }
         }
         let bad = |_| code(S3ErrorCode::InvalidArgument);
-        let location = format!("/{bucket}/{}", encode_url(key));
         if let Some(url) = &self.redirect {
             let (url, fragment) = url.split_once('#').map_or((url.as_str(), None), |(url, after)| (url, Some(after)));
             let joint = if url.contains('?') { '&' } else { '?' };
@@ -352,9 +362,9 @@ impl Success {
             *response.status_mut() = StatusCode::SEE_OTHER;
             response.headers_mut().insert(LOCATION, HeaderValue::try_from(there).map_err(bad)?);
         } else {
-            response.headers_mut().insert(LOCATION, HeaderValue::try_from(&location).map_err(bad)?);
+            response.headers_mut().insert(LOCATION, HeaderValue::try_from(location).map_err(bad)?);
             if self.status == 201 {
-                let document = PostResponse { location: &location, bucket, key, etag };
+                let document = PostResponse { location, bucket, key, etag };
                 response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
                 *response.body_mut() = Body::from(xml_of(&document)?);
             }
