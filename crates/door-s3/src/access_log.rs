@@ -5,20 +5,20 @@
 //! ```
 //!
 //! By design, as with S3: best effort. Lines wait in this process's memory, [`PENDING_BYTES_MAX`] at most, until the host flushes them;
-//! a crash loses them, and so does a target that takes none (each loss is counted, and told at the next flush). Requests of a bucket
+//! a crash loses them, and so does a target that takes none (each loss is counted, and the next flush reports it). Requests of a bucket
 //! without a log cost nothing. Times are until the answer's head; bytes are those the answer announces.
-//! Held by: `access_logs_go_where_their_owner_may_put` (scripts/s3/cases_sites.py), and this file's tests.
+//! Held by: `memory_is_bounded_and_losses_are_counted`, `access_logs_reach_their_bucket`.
 //! Not here: the setting (`gateway/sites.rs`), when it is flushed (the host).
 
 use crate::gateway::{now_ms, Gateway, Peer};
+use crate::noted;
 use crate::stamp::RequestId;
-use base_types::s3::{encode_url, BucketInfo, LogTarget};
+use base_types::s3::encode_url;
 use hyper::header::{
     HeaderMap, HeaderName, HeaderValue, AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, HOST, REFERER, USER_AGENT,
 };
 use hyper::{Method, Request, Response, Uri};
 use s3s::Body;
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -59,35 +59,7 @@ pub struct Flushed {
     pub lost: u64,
 }
 
-/// What the gateway finds out about a request while it answers it.
-#[derive(Default)]
-struct Noted {
-    opened: bool,
-    bucket: Option<(String, String, LogTarget)>,
-    requester: Option<String>,
-}
-
-tokio::task_local! {
-    static NOTED: RefCell<Noted>;
-}
-
-/// The gateway opened a bucket. The first is the one that the request is of.
-pub(crate) fn note_bucket(info: &BucketInfo) {
-    let _ = NOTED.try_with(|noted| {
-        let mut noted = noted.borrow_mut();
-        if !std::mem::replace(&mut noted.opened, true) {
-            let to = info.logging.clone();
-            noted.bucket = to.map(|to| (info.bucket.clone(), info.owner.id.clone(), to));
-        }
-    });
-}
-
-/// The gateway knows who asks.
-pub(crate) fn note_requester(account: Option<&str>) {
-    let _ = NOTED.try_with(|noted| noted.borrow_mut().requester = account.map(str::to_owned));
-}
-
-/// What of a request's head a line tells.
+/// What of a request's head a line says.
 pub(crate) struct Head {
     method: Method,
     uri: Uri,
@@ -117,11 +89,7 @@ impl AccessLog {
         head: Head,
         answer: impl Future<Output = Result<Response<Body>, E>>,
     ) -> Result<Response<Body>, E> {
-        let scoped = async move {
-            let response = answer.await;
-            (response, NOTED.with(RefCell::take))
-        };
-        let (response, noted) = NOTED.scope(RefCell::default(), scoped).await;
+        let (response, noted) = noted::within(answer).await;
         if let (Ok(response), Some((bucket, owner, to))) = (&response, noted.bucket) {
             let line = line(&head, response, id, (&bucket, &owner), noted.requester.as_deref());
             self.add(To { owner, bucket: to.bucket, prefix: to.prefix }, &line);

@@ -3,7 +3,7 @@
 //!
 //! By design: listings never need it (they encode what XML cannot write, `gateway/listings.rs`); elsewhere such a character of a key is
 //! shown as U+FFFD, for no client reads the document otherwise.
-//! Held by: `odd_characters_of_keys_are_listed_and_deleted`, `answers_have_the_headers_of_s3` (scripts/s3/cases_outside.py).
+//! Held by: `every_document_can_be_read`, `answers_carry_what_tools_look_for`.
 
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use hyper::{Response, Uri};

@@ -26,6 +26,7 @@ mod subresources;
 pub use api::CALLS;
 pub(crate) use before::BeforeBody;
 use context::{context_of, Head};
+use grantees::Grantees;
 
 use crate::access::{acls_count, decide, decide_head, policy_of, Asked, Caller, Context, Denied, Policy};
 use crate::auth::{Keys, KnownKeys};
@@ -35,10 +36,11 @@ use crate::metadata::{ask_as, MetadataService, OnBehalf};
 use crate::store::{DataStore, Intent};
 use crate::upload::Received;
 use crate::upload::{receive, Promise};
-use crate::{access::acl, access_log, validate};
+use crate::{access::acl, noted, validate};
 use base_types::s3::{
     Acl, BucketInfo, CorsRule, GetObject, HeadBucket, HeadObject, ListObjectVersions, ObjectHeaders, ObjectOwnership,
-    ObjectVersion, Owner, PutObject, PutObjectAnswer, S3Action, S3Answer, S3ErrorCode, VersionPage, PUT_BYTES_MAX,
+    ObjectVersion, Owner, PutObject, PutObjectAnswer, S3Action, S3Answer, S3ErrorCode, VersionPage, Website,
+    PUT_BYTES_MAX,
 };
 use base_types::{Outcome, Refusal};
 use s3s::{S3Error, S3Request, S3Result};
@@ -152,6 +154,12 @@ impl Gateway {
         bucket.ok().and_then(|bucket| bucket.info.cors_rules).unwrap_or_default()
     }
 
+    /// How a bucket is served, for who visits it.
+    pub(crate) async fn website(&self, bucket: &str) -> S3Result<Website> {
+        let bucket = self.bucket_as(base_types::access::Caller::Node, bucket).await?;
+        bucket.info.website.ok_or_else(|| code(S3ErrorCode::NoSuchWebsiteConfiguration))
+    }
+
     async fn ask<T: TryFrom<S3Answer>>(&self, who: &Who, action: impl Into<S3Action>) -> S3Result<T> {
         ask_as(&*self.metadata, who.behalf(), action).await.map_err(to_s3)
     }
@@ -198,7 +206,7 @@ impl Gateway {
                 (caller, asks_as, Some(signer.owner))
             }
         };
-        access_log::note_requester(caller.account());
+        noted::note_requester(caller.account());
         let header = |name: &str| request.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         Ok(Who {
             context: context_of(&request, &caller),
@@ -219,7 +227,7 @@ impl Gateway {
         validate::bucket_name(name).map_err(to_s3)?;
         let behalf = OnBehalf { caller: asks_as.clone(), owner: None };
         let info = ask_as(&*self.metadata, behalf, HeadBucket { bucket: name.to_owned() }).await.map_err(to_s3)?;
-        access_log::note_bucket(&info);
+        noted::note_bucket(&info);
         Ok(Bucket { info, asks_as })
     }
 
@@ -281,7 +289,7 @@ impl Gateway {
         }
     }
 
-    /// What is told of the delete marker that hides a key, if one does.
+    /// The headers of the delete marker that hides a key, if one does.
     async fn marker(&self, opened: &VersionCall<'_>) -> Option<[(&'static str, String); 2]> {
         let VersionCall { bucket, key, version_id, .. } = *opened;
         bucket.versioning.filter(|_| version_id.is_none())?;
@@ -294,6 +302,10 @@ impl Gateway {
         let page: VersionPage = self.ask_of(bucket, call).await.ok()?;
         let newest = page.versions.into_iter().next().filter(|entry| entry.delete_marker && entry.key == key)?;
         Some([("x-amz-delete-marker", "true".to_owned()), ("x-amz-version-id", newest.version_id)])
+    }
+
+    fn grantees(&self) -> Grantees<'_> {
+        Grantees(&*self.metadata)
     }
 
     /// The intent of bytes that are about to come.

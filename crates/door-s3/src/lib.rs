@@ -22,6 +22,7 @@ pub mod fuzz;
 mod gateway;
 pub mod lifecycle;
 pub mod metadata;
+mod noted;
 mod service;
 pub mod signed;
 mod stamp;

@@ -51,7 +51,12 @@ pub(crate) fn date(headers: &mut HeaderMap) {
 
 /// `20261123T120000Z` of `Mon, 23 Nov 2026 12:00:00 GMT`, or of itself.
 fn stamp_of(date: &str) -> Option<String> {
-    if crate::form::signing_time(date).is_some() {
+    let plain = |at: usize, byte: u8| match at {
+        8 => byte == b'T',
+        15 => byte == b'Z',
+        _ => byte.is_ascii_digit(),
+    };
+    if date.len() == 16 && date.bytes().enumerate().all(|(at, byte)| plain(at, byte)) {
         return Some(date.to_owned());
     }
     let time = Timestamp::parse(TimestampFormat::HttpDate, date).ok()?;

@@ -1,8 +1,8 @@
-//! What every answer of the gateway carries beside its own: the request's id, for whoever looks for it in two logs.
+//! What every answer of the gateway carries beside its own: the request's id, for people who look for it in two logs.
 //!
 //! Always: an id is never given twice by a process, and those of two processes differ but by chance (64 drawn bits);
 //! a refusal's document names the id that its headers name.
-//! Held by: `ids_differ_and_a_refusal_names_its_own`, `answers_have_request_ids` (scripts/s3/cases_outside.py).
+//! Held by: `ids_differ_and_a_refusal_names_its_own`, `answers_carry_what_tools_look_for`.
 //! Not here: what is refused and why (`error`).
 
 use hyper::header::{HeaderValue, CONTENT_LENGTH, CONTENT_TYPE};

@@ -7,8 +7,8 @@
 //!   refused ─▶ a rule for that status ─▶ its redirect │ else the error page, or a page of ours; the status stays
 //! ```
 //!
-//! Always: whoever asks is anonymous, whatever it sends: it reads what the bucket lets anybody read, and writes nothing.
-//! Held by: `websites_are_served_to_anybody` (scripts/s3/cases_sites.py), and this file's tests.
+//! Always: a visitor is anonymous, whatever it sends: it reads what the bucket lets anybody read, and writes nothing.
+//! Held by: `websites_are_served_to_anybody`, `no_text_of_others_is_markup`.
 //! Not here: the setting (`gateway/sites.rs`), CORS (`service`).
 
 use crate::error::code;

@@ -1,11 +1,12 @@
-//! When a lifecycle rule will expire an object: what `x-amz-expiration` tells.
+//! When a lifecycle rule will expire an object: the header `x-amz-expiration`.
 //!
-//! By design: a bucket's rules are asked for once in [`RULES_TTL`], so another node's change of them is told that much later; rules
-//! are carried out by what they are then (`lifecycle`), never by what was told here. At most [`BUCKETS_MAX`] buckets are remembered.
-//! Held by: `expirations_are_told` (scripts/s3/cases_outside.py), `the_earliest_rule_is_told`.
+//! By design: a bucket's rules are asked for once in [`RULES_TTL`], so the header follows another node's change of them that much later;
+//! rules are carried out by what they are then (`lifecycle`), never by what a header said. At most [`BUCKETS_MAX`] buckets are remembered.
+//! Held by: `the_earliest_rule_is_named`, `answers_carry_when_an_object_expires`.
 
-use super::{Bucket, Gateway};
+use super::Bucket;
 use crate::lifecycle::expires;
+use crate::metadata::{ask_as, MetadataService};
 use base_types::s3::{encode_url, BucketLifecycle, GetBucketLifecycleConfiguration, LifecycleRule, S3ErrorCode, Tag};
 use s3s::dto::{Timestamp, TimestampFormat};
 use std::collections::HashMap;
@@ -22,7 +23,7 @@ const BUCKETS_MAX: usize = 4096;
 pub(super) struct KnownRules(Arc<Mutex<HashMap<String, Known>>>);
 
 struct Known {
-    /// A bucket of the same name that was made anew has other rules.
+    /// A bucket of the same name that was recreated has other rules.
     created_ms: u64,
     until: Instant,
     rules: Arc<Vec<LifecycleRule>>,
@@ -58,29 +59,34 @@ pub(super) struct Subject<'a> {
     pub last_modified_ms: u64,
 }
 
-impl Gateway {
-    /// `x-amz-expiration` of a current version. What cannot be found out is not told: no call fails for it.
-    pub(super) async fn expiration(&self, bucket: &Bucket, subject: Subject<'_>) -> Option<String> {
-        told(&self.rules_of(bucket).await?, &subject)
+impl KnownRules {
+    /// `x-amz-expiration` of a current version. What cannot be found out is left out: no call fails for it.
+    pub(super) async fn expiration(
+        &self,
+        metadata: &dyn MetadataService,
+        bucket: &Bucket,
+        subject: Subject<'_>,
+    ) -> Option<String> {
+        header(&self.rules_of(metadata, bucket).await?, &subject)
     }
 
-    async fn rules_of(&self, bucket: &Bucket) -> Option<Arc<Vec<LifecycleRule>>> {
-        if let Some(rules) = self.rules.get(bucket) {
+    async fn rules_of(&self, metadata: &dyn MetadataService, bucket: &Bucket) -> Option<Arc<Vec<LifecycleRule>>> {
+        if let Some(rules) = self.get(bucket) {
             return Some(rules);
         }
         let call = GetBucketLifecycleConfiguration { bucket: bucket.bucket.clone() };
-        let rules = match self.ask_of::<BucketLifecycle>(bucket, call).await {
+        let rules = match ask_as::<BucketLifecycle>(metadata, bucket.behalf(), call).await {
             Ok(found) => found.rules,
-            Err(error) if error.code().as_str() == S3ErrorCode::NoSuchLifecycleConfiguration.name() => Vec::new(),
+            Err(refusal) if refusal.code.s3() == Some(S3ErrorCode::NoSuchLifecycleConfiguration) => Vec::new(),
             Err(_) => return None,
         };
         let rules = Arc::new(rules);
-        self.rules.put(bucket, rules.clone());
+        self.put(bucket, rules.clone());
         Some(rules)
     }
 }
 
-fn told(rules: &[LifecycleRule], subject: &Subject<'_>) -> Option<String> {
+fn header(rules: &[LifecycleRule], subject: &Subject<'_>) -> Option<String> {
     let expiring = |rule: &LifecycleRule| {
         let Subject { key, size, tags, last_modified_ms } = *subject;
         Some((expires(rule, key, size, tags, last_modified_ms)?, rule.id.clone().unwrap_or_default()))
@@ -98,7 +104,7 @@ mod tests {
     use base_types::s3::{Expiration, LifecycleFilter};
 
     #[test]
-    fn the_earliest_rule_is_told() {
+    fn the_earliest_rule_is_named() {
         let rule = |id: &str, days: u32, prefix: &str, enabled: bool| LifecycleRule {
             id: Some(id.to_owned()),
             enabled,
@@ -109,8 +115,8 @@ mod tests {
         let rules = [rule("late", 9, "", true), rule("soon ü", 2, "a/", true), rule("off", 1, "", false)];
         let subject = |key| Subject { key, size: 1, tags: &[], last_modified_ms: 1 };
         let soon = "expiry-date=\"Sun, 04 Jan 1970 00:00:00 GMT\", rule-id=\"soon%20%C3%BC\"";
-        assert_eq!(told(&rules, &subject("a/k")).as_deref(), Some(soon));
-        assert!(told(&rules, &subject("b")).is_some_and(|text| text.contains("\"late\"")));
-        assert_eq!(told(&rules[2..], &subject("b")), None);
+        assert_eq!(header(&rules, &subject("a/k")).as_deref(), Some(soon));
+        assert!(header(&rules, &subject("b")).is_some_and(|text| text.contains("\"late\"")));
+        assert_eq!(header(&rules[2..], &subject("b")), None);
     }
 }

@@ -3,11 +3,10 @@
 //! By design: an account is looked up where an ACL is put, and where one is shown; an ACL outlives the accounts that it names.
 //! Not here: what an ACL gives (`access`).
 
-use super::Gateway;
 use crate::access::acl::GRANTS_MAX;
 use crate::convert::DisplayNames;
 use crate::error::{because, code, to_s3};
-use crate::metadata::ask;
+use crate::metadata::{ask, MetadataService};
 use base_access::is_account_of_user;
 use base_types::s3::{Acl, Buckets, Grantee, ListBuckets, S3ErrorCode};
 use base_types::Refusal;
@@ -16,16 +15,19 @@ use std::collections::BTreeSet;
 
 /// The accounts of an ACL beside its owner.
 fn others(acl: &Acl) -> BTreeSet<&str> {
-    let id = |grantee| match grantee {
-        &Grantee::CanonicalUser(ref id) if *id != acl.owner.id => Some(id.as_str()),
+    let accounts = acl.grants.iter().filter_map(|grant| match &grant.grantee {
+        Grantee::CanonicalUser(id) => Some(id.as_str()),
         _ => None,
-    };
-    acl.grants.iter().filter_map(|grant| id(&grant.grantee)).collect()
+    });
+    accounts.filter(|id| *id != acl.owner.id).collect()
 }
 
-impl Gateway {
+/// The accounts that ACLs name.
+pub(super) struct Grantees<'g>(pub(super) &'g dyn MetadataService);
+
+impl Grantees<'_> {
     /// Refuses an ACL that gives something to an account that is not there. A user's is there before it owns anything.
-    pub(super) async fn check_grantees(&self, acl: &Acl) -> S3Result<()> {
+    pub(super) async fn check(&self, acl: &Acl) -> S3Result<()> {
         if acl.grants.len() > GRANTS_MAX {
             return Err(code(S3ErrorCode::MalformedACLError));
         }
@@ -42,7 +44,7 @@ impl Gateway {
     }
 
     /// What the accounts of an ACL are called, as far as that can be found out.
-    pub(super) async fn names_of(&self, acl: &Acl) -> DisplayNames {
+    pub(super) async fn names(&self, acl: &Acl) -> DisplayNames {
         let mut names = DisplayNames::from([(acl.owner.id.clone(), acl.owner.display_name.clone())]);
         for id in others(acl).into_iter().take(GRANTS_MAX) {
             if let Ok(name) = self.display_name(id).await {
@@ -54,6 +56,6 @@ impl Gateway {
 
     async fn display_name(&self, account: &str) -> Result<String, Refusal> {
         let call = ListBuckets { account: account.to_owned(), max_buckets: Some(1), ..ListBuckets::default() };
-        Ok(ask::<Buckets>(&*self.metadata, call).await?.owner.display_name)
+        Ok(ask::<Buckets>(self.0, call).await?.owner.display_name)
     }
 }

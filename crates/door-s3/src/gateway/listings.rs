@@ -79,13 +79,13 @@ impl Encoding {
         }
     }
 
-    /// As asked, and where XML has no way to write one of these: encoded unasked, which the answer tells.
+    /// As asked, and where XML has no way to write one of these: encoded unasked, and the answer says so.
     fn fit<'a>(self, keys: impl Iterator<Item = &'a String>, more: &[&'a Option<String>]) -> Encoding {
         let mut texts = keys.chain(more.iter().copied().flatten());
         Encoding { url: self.url || texts.any(|text| text.contains(is_odd)) }
     }
 
-    fn told(self) -> Option<dto::EncodingType> {
+    fn named(self) -> Option<dto::EncodingType> {
         self.url.then(|| dto::EncodingType::from_static(dto::EncodingType::URL))
     }
 
@@ -181,7 +181,7 @@ impl Gateway {
             common_prefixes: encoding.prefixes(page.common_prefixes),
             delimiter: input.delimiter.map(text),
             next_marker,
-            encoding_type: encoding.told(),
+            encoding_type: encoding.named(),
             request_charged: None,
         };
         answer(output, snapshot)
@@ -228,7 +228,7 @@ impl Gateway {
             contents: Some(contents),
             common_prefixes: encoding.prefixes(page.common_prefixes),
             delimiter: input.delimiter.map(text),
-            encoding_type: encoding.told(),
+            encoding_type: encoding.named(),
             start_after: input.start_after.map(text),
             request_charged: None,
         };
@@ -292,7 +292,7 @@ impl Gateway {
             common_prefixes: encoding.prefixes(page.common_prefixes),
             delete_markers: (!markers.is_empty()).then(|| markers.into_iter().map(marker).collect()),
             delimiter: input.delimiter.map(text),
-            encoding_type: encoding.told(),
+            encoding_type: encoding.named(),
             is_truncated: Some(page.is_truncated),
             key_marker: Some(text(input.key_marker.unwrap_or_default())),
             max_keys: shown(max_keys),
@@ -348,7 +348,7 @@ impl Gateway {
             bucket: Some(input.bucket),
             common_prefixes: encoding.prefixes(page.common_prefixes),
             delimiter: input.delimiter.map(text),
-            encoding_type: encoding.told(),
+            encoding_type: encoding.named(),
             is_truncated: Some(page.is_truncated),
             key_marker: Some(text(input.key_marker.unwrap_or_default())),
             max_uploads: shown(max_uploads),

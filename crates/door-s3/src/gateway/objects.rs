@@ -181,7 +181,7 @@ impl Gateway {
             return Err(because(S3ErrorCode::InvalidArgument, "The retain until date must be in the future!"));
         }
         let acl = self.new_object_acl(opened, &asked.acl)?;
-        self.check_grantees(&acl).await?;
+        self.grantees().check(&acl).await?;
         Ok(Extras { headers: asked.headers, tags, acl, retention, legal_hold })
     }
 
@@ -242,7 +242,7 @@ impl Gateway {
         let subject =
             Subject { key: &input.key, size: received.hashed.length, tags: &tags, last_modified_ms: now_ms() };
         let mut output = dto::PutObjectOutput {
-            expiration: self.expiration(&opened.bucket, subject).await,
+            expiration: self.rules.expiration(&*self.metadata, &opened.bucket, subject).await,
             e_tag: Some(convert::etag(&put.etag)),
             version_id: put.version_id,
             checksum_type: convert::type_to_wire(put.checksums.checksum_type),
@@ -291,7 +291,7 @@ impl Gateway {
                     let enabled = input.checksum_mode.is_some();
                     let mut output = get_output(&found, &ranged, body, left, enabled);
                     if input.version_id.is_none() {
-                        output.expiration = self.expiration(&bucket, subject_of(&found)).await;
+                        output.expiration = self.rules.expiration(&*self.metadata, &bucket, subject_of(&found)).await;
                     }
                     let mut response = S3Response::new(output);
                     if ranged.partial {
@@ -335,7 +335,7 @@ impl Gateway {
             set_checksums!(output, ranged.checksums(&found));
         }
         if input.version_id.is_none() {
-            output.expiration = self.expiration(&bucket, subject_of(&found)).await;
+            output.expiration = self.rules.expiration(&*self.metadata, &bucket, subject_of(&found)).await;
         }
         let mut response = S3Response::new(output);
         if !found.tags.is_empty() {

@@ -45,7 +45,7 @@ impl Gateway {
     ) -> S3Result<S3Response<dto::GetBucketAclOutput>> {
         let acl = self.open(&request, &request.input.bucket, "s3:GetBucketAcl").await?.bucket.info.acl;
         Ok(S3Response::new(dto::GetBucketAclOutput {
-            grants: Some(convert::grants_to_wire(&acl, &self.names_of(&acl).await)),
+            grants: Some(convert::grants_to_wire(&acl, &self.grantees().names(&acl).await)),
             owner: Some(convert::owner_to_wire(&acl.owner)),
         }))
     }
@@ -72,7 +72,7 @@ impl Gateway {
             return Err(code(S3ErrorCode::AccessControlListNotSupported));
         }
         refuse_blocked_acl(&bucket, &acl)?;
-        self.check_grantees(&acl).await?;
+        self.grantees().check(&acl).await?;
         self.tell_of(&bucket, PutBucketAcl { bucket: input.bucket, acl }).await?;
         Ok(S3Response::new(dto::PutBucketAclOutput::default()))
     }

@@ -1,14 +1,11 @@
-//! Settings of a bucket that is served as a website, and of its access log.
+//! Websites and access logs of buckets between s3s' shapes and ours. Pure; what S3 does not take is refused with its code.
 //!
-//! Always: an access log goes to a bucket of the same owner alone, where who asks for it may put objects himself.
-//! Held by: `access_logs_go_where_their_owner_may_put` (scripts/s3/cases_sites.py).
-//! Not here: serving (`website`), what a log says (`access_log`).
+//! Not here: the calls (`buckets`), serving (`website`), what a log says (`access_log`).
 
-use super::Gateway;
-use crate::error::{because, code};
-use base_types::s3::*;
+use crate::error::because;
+use base_types::s3::{LogTarget, RedirectAll, RoutingRule, S3ErrorCode, Website};
 use s3s::dto;
-use s3s::{S3Request, S3Response, S3Result};
+use s3s::S3Result;
 
 /// The most redirects of a website.
 const ROUTING_RULES_MAX: usize = 50;
@@ -17,96 +14,7 @@ fn malformed(message: &str) -> s3s::S3Error {
     because(S3ErrorCode::InvalidArgument, message)
 }
 
-impl Gateway {
-    /// How a bucket is served, for who visits it.
-    pub(crate) async fn website(&self, bucket: &str) -> S3Result<Website> {
-        let bucket = self.bucket_as(base_types::access::Caller::Node, bucket).await?;
-        bucket.info.website.ok_or_else(|| code(S3ErrorCode::NoSuchWebsiteConfiguration))
-    }
-
-    pub(super) async fn on_get_bucket_website(
-        &self,
-        request: S3Request<dto::GetBucketWebsiteInput>,
-    ) -> S3Result<S3Response<dto::GetBucketWebsiteOutput>> {
-        let bucket = self.open(&request, &request.input.bucket, "s3:GetBucketWebsite").await?.bucket;
-        let site = bucket.info.website.ok_or_else(|| code(S3ErrorCode::NoSuchWebsiteConfiguration))?;
-        let rules: Vec<dto::RoutingRule> = site.routing_rules.into_iter().map(rule_to_wire).collect();
-        Ok(S3Response::new(dto::GetBucketWebsiteOutput {
-            error_document: site.error_key.map(|key| dto::ErrorDocument { key }),
-            index_document: site.index_suffix.map(|suffix| dto::IndexDocument { suffix }),
-            redirect_all_requests_to: site.redirect_all.map(|all| dto::RedirectAllRequestsTo {
-                host_name: all.host_name,
-                protocol: all.protocol.map(dto::Protocol::from),
-            }),
-            routing_rules: (!rules.is_empty()).then_some(rules),
-        }))
-    }
-
-    pub(super) async fn on_put_bucket_website(
-        &self,
-        request: S3Request<dto::PutBucketWebsiteInput>,
-    ) -> S3Result<S3Response<dto::PutBucketWebsiteOutput>> {
-        let bucket = self.open(&request, &request.input.bucket, "s3:PutBucketWebsite").await?.bucket;
-        let website = site_of(request.input.website_configuration)?;
-        self.tell_of(&bucket, PutBucketWebsite { bucket: request.input.bucket, website }).await?;
-        Ok(S3Response::new(dto::PutBucketWebsiteOutput::default()))
-    }
-
-    pub(super) async fn on_delete_bucket_website(
-        &self,
-        request: S3Request<dto::DeleteBucketWebsiteInput>,
-    ) -> S3Result<S3Response<dto::DeleteBucketWebsiteOutput>> {
-        let bucket = self.open(&request, &request.input.bucket, "s3:DeleteBucketWebsite").await?.bucket;
-        self.tell_of(&bucket, DeleteBucketWebsite { bucket: request.input.bucket }).await?;
-        let mut response = S3Response::new(dto::DeleteBucketWebsiteOutput::default());
-        response.status = Some(hyper::StatusCode::NO_CONTENT);
-        Ok(response)
-    }
-
-    pub(super) async fn on_get_bucket_logging(
-        &self,
-        request: S3Request<dto::GetBucketLoggingInput>,
-    ) -> S3Result<S3Response<dto::GetBucketLoggingOutput>> {
-        let bucket = self.open(&request, &request.input.bucket, "s3:GetBucketLogging").await?.bucket;
-        let logging_enabled = bucket.info.logging.map(|to| dto::LoggingEnabled {
-            target_bucket: to.bucket,
-            target_prefix: to.prefix,
-            target_grants: None,
-            target_object_key_format: None,
-        });
-        Ok(S3Response::new(dto::GetBucketLoggingOutput { logging_enabled }))
-    }
-
-    pub(super) async fn on_put_bucket_logging(
-        &self,
-        request: S3Request<dto::PutBucketLoggingInput>,
-    ) -> S3Result<S3Response<dto::PutBucketLoggingOutput>> {
-        let opened = self.open(&request, &request.input.bucket, "s3:PutBucketLogging").await?;
-        let bucket = opened.bucket;
-        let logging = match request.input.bucket_logging_status.logging_enabled {
-            None => None,
-            Some(enabled) => {
-                let target = target_of(enabled)?;
-                let refused = |message: &str| because(S3ErrorCode::InvalidTargetBucketForLogging, message);
-                let there = self.bucket(&opened.who, &target.bucket).await;
-                let there = there.map_err(|_| refused("The target bucket for logging does not exist"))?;
-                if there.owner.id != bucket.owner.id {
-                    return Err(refused(
-                        "The owner for the bucket to be logged and the target bucket must be the same.",
-                    ));
-                }
-                // One of the keys that the log will have.
-                let key = format!("{}2026-01-01-00-00-00-0123456789ABCDEF", target.prefix);
-                opened.who.authorize(&there, "s3:PutObject", Some(&key), None)?;
-                Some(target)
-            }
-        };
-        self.tell_of(&bucket, PutBucketLogging { bucket: request.input.bucket, logging }).await?;
-        Ok(S3Response::new(dto::PutBucketLoggingOutput::default()))
-    }
-}
-
-fn target_of(enabled: dto::LoggingEnabled) -> S3Result<LogTarget> {
+pub(super) fn target_of(enabled: dto::LoggingEnabled) -> S3Result<LogTarget> {
     if enabled.target_grants.is_some_and(|grants| !grants.is_empty()) {
         let message = "TargetGrants are not offered: the log's objects are the target bucket's owner's; leave them out";
         return Err(because(S3ErrorCode::NotImplemented, message));
@@ -118,7 +26,7 @@ fn target_of(enabled: dto::LoggingEnabled) -> S3Result<LogTarget> {
     Ok(LogTarget { bucket: enabled.target_bucket, prefix: enabled.target_prefix })
 }
 
-fn site_of(wire: dto::WebsiteConfiguration) -> S3Result<Website> {
+pub(super) fn site_of(wire: dto::WebsiteConfiguration) -> S3Result<Website> {
     let redirect_all = wire.redirect_all_requests_to;
     let others = wire.index_document.is_some() || wire.error_document.is_some() || wire.routing_rules.is_some();
     if redirect_all.is_some() && others {
@@ -188,7 +96,7 @@ fn rule_of(wire: dto::RoutingRule) -> S3Result<RoutingRule> {
     })
 }
 
-fn rule_to_wire(rule: RoutingRule) -> dto::RoutingRule {
+pub(super) fn rule_to_wire(rule: RoutingRule) -> dto::RoutingRule {
     let condition = (rule.key_prefix.is_some() || rule.http_error_code.is_some()).then(|| dto::Condition {
         http_error_code_returned_equals: rule.http_error_code.map(|status| status.to_string()),
         key_prefix_equals: rule.key_prefix,

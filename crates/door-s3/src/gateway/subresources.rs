@@ -136,7 +136,7 @@ impl Gateway {
         let at = (&*input.bucket, &*input.key, input.version_id.as_deref());
         let (_, found) = self.subject(&request, at, ("s3:GetObjectAcl", "s3:GetObjectVersionAcl")).await?;
         Ok(S3Response::new(dto::GetObjectAclOutput {
-            grants: Some(convert::grants_to_wire(&found.acl, &self.names_of(&found.acl).await)),
+            grants: Some(convert::grants_to_wire(&found.acl, &self.grantees().names(&found.acl).await)),
             owner: Some(convert::owner_to_wire(&found.acl.owner)),
             request_charged: None,
         }))
@@ -167,7 +167,7 @@ impl Gateway {
             return Err(code(S3ErrorCode::AccessControlListNotSupported));
         }
         refuse_blocked_acl(&bucket, &acl)?;
-        self.check_grantees(&acl).await?;
+        self.grantees().check(&acl).await?;
         let call = PutObjectAcl { bucket: input.bucket, key: input.key, version_id: input.version_id, acl };
         let _: VersionChanged = self.ask_of(&bucket, call).await?;
         Ok(S3Response::new(dto::PutObjectAclOutput::default()))
