@@ -498,7 +498,7 @@ def bad_json(w):
     large = base64.b64encode(b"x" * 65537).decode()
     equal(code("PutObject", **at, body_base64=large), "EntityTooLarge")
     equal(code("PutObject", **at, body_base64="?"), "InvalidField")
-    equal(code("GetObject", **at, version_id="no version"), "InvalidArgument")
+    equal(code("GetObject", **at, version_id="no version"), "NoSuchVersion")
     equal(code("PutBucketPolicy", bucket=name, policy="{"), "MalformedPolicy")
     equal(code("GetBucketPolicyStatus", bucket=name), "NoSuchBucketPolicy")
     equal(code("GetBucketPolicyStatus", bucket="t-is-not-there"), "NoSuchBucket")

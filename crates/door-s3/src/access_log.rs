@@ -117,7 +117,7 @@ impl AccessLog {
         for (to, lines) in taken.lines {
             let key = format!("{}{}-{}", to.prefix, stamp(now_ms()), RequestId::new().as_str());
             let count = lines.iter().filter(|byte| **byte == b'\n').count();
-            match gateway.put_log(&to.bucket, &to.owner, key, lines.into()).await {
+            match Box::pin(gateway.put_log(&to.bucket, &to.owner, key, lines.into())).await {
                 Ok(()) => flushed.objects += 1,
                 Err(_) => flushed.lost += u64::try_from(count).unwrap_or(u64::MAX),
             }
@@ -288,7 +288,7 @@ mod tests {
             "{text}"
         );
         assert!(rest.starts_with("200 - - - ") && rest.contains(" \"-\" \"a_b c\" - "), "{text}");
-        assert!(text.ends_with(" - - - - s3.example TLS - -\n"), "{text}");
+        assert!(text.ends_with(" - - - s3.example TLS - -\n"), "{text}");
     }
 
     #[test]

@@ -93,7 +93,8 @@ impl Service {
     pub async fn answer(&self, request: Request<Body>, peer: Peer) -> Result<Response<Body>, HttpError> {
         let id = RequestId::new();
         let head = access_log::Head::of(&request, peer, self.site(request.headers()).is_some());
-        let mut response = self.log.within(&id, head, self.answer_any(request, peer)).await?;
+        // Boxed: the future of a call is large, and would be moved through each layer's.
+        let mut response = self.log.within(&id, head, Box::pin(self.answer_any(request, peer))).await?;
         id.put_on(&mut response);
         Ok(response)
     }
@@ -134,7 +135,7 @@ impl Service {
         let for_sts = sts::is_meant(request.method(), request.uri(), request.headers());
         let site = self.site(request.headers()).map(str::to_owned);
         let mut response = match signed::check(request.uri(), request.headers()) {
-            _ if site.is_some() => self.visited(request, peer, site.as_deref().unwrap_or("")).await?,
+            _ if site.is_some() => Box::pin(self.visited(request, peer, site.as_deref().unwrap_or(""))).await?,
             _ if for_sts => sts::answer(&*self.sessions, &self.inner, request).await?,
             Err(refusal) => refused(to_s3(refusal))?,
             Ok(()) => self.carried_out(request, peer).await?,
