@@ -307,7 +307,7 @@ fn s3<E>(call: &S3Action, check: &mut dyn FnMut(Need<'_>) -> Result<(), E>) -> R
         S::PutBucketWebsite(call) => need(Configure, bucket(&call.bucket)),
         S::DeleteBucketWebsite(call) => need(Configure, bucket(&call.bucket)),
         S::GetBucketLogging(call) => need(Inspect, bucket(&call.bucket)),
-        // The log is written there for whoever asks for it.
+        // The log is written there for the caller that asks for it.
         S::PutBucketLogging(call) => {
             need(Configure, bucket(&call.bucket))?;
             call.logging.iter().try_for_each(|to| need(Write, listed(&to.bucket, &to.prefix)))

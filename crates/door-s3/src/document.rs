@@ -21,18 +21,23 @@ pub fn mend(uri: &Uri, response: &mut Response<Body>) {
         return;
     }
     let Some(written) = response.body().bytes() else { return };
-    let Ok(text) = String::from_utf8(written.to_vec()) else { return };
-    let text = match response.status().is_success() {
-        true if asks_attributes(uri) => text.replace("<ETag>\"", "<ETag>").replace("\"</ETag>", "</ETag>"),
-        true => text,
-        // Quotes need no escape here, and tools look for them as S3 writes them.
-        false => text.replace("&quot;", "\""),
-    };
-    let text = if text.contains(is_odd) { text.replace(is_odd, "\u{fffd}") } else { text };
-    if text.as_bytes() != written.as_ref() {
-        response.headers_mut().remove(CONTENT_LENGTH);
-        *response.body_mut() = Body::from(text);
+    let Ok(text) = std::str::from_utf8(&written) else { return };
+    let succeeded = response.status().is_success();
+    let (unquote, quote) = (succeeded && asks_attributes(uri), !succeeded && text.contains("&quot;"));
+    // Most need nothing, and listings are long.
+    if !unquote && !quote && !text.contains(is_odd) {
+        return;
     }
+    let mut text = text.replace(is_odd, "\u{fffd}");
+    if unquote {
+        text = text.replace("<ETag>\"", "<ETag>").replace("\"</ETag>", "</ETag>");
+    }
+    if quote {
+        // Quotes need no escape here, and tools look for them as S3 writes them.
+        text = text.replace("&quot;", "\"");
+    }
+    response.headers_mut().remove(CONTENT_LENGTH);
+    *response.body_mut() = Body::from(text);
 }
 
 fn asks_attributes(uri: &Uri) -> bool {

@@ -210,7 +210,7 @@ impl Create {
                         self.rule = self.inside.swap_remove(at);
                         region
                     }
-                    // What clients are told, or say to anybody, where no node stands: the whole world.
+                    // The name that clients know this world by, or the one that they send to anybody: no node stands there, so it is the whole world.
                     None if region == own || region == ANYWHERE => own,
                     None => return Err(no_such_region(&region).into()),
                 }
