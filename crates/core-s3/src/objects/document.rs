@@ -392,6 +392,11 @@ pub(crate) fn read_version_id(version_id: Option<&str>) -> Result<Version, Refus
     Version::parse(version_id).ok_or_else(|| S3ErrorCode::NoSuchVersion.into())
 }
 
+/// The version that a listing goes on behind.
+pub(crate) fn read_version_marker(marker: &str) -> Result<Version, Refusal> {
+    Version::parse(marker).ok_or_else(|| S3ErrorCode::InvalidArgument.because("Invalid version id specified"))
+}
+
 /// The whole of a version. `with_data`: with its bytes, or where they are; else only its parts, where it has some.
 pub(crate) fn object_version(
     key: &str,

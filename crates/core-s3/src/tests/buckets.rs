@@ -184,6 +184,7 @@ fn regions_that_are_none_or_too_small_are_refused_before_anything_is_done() {
 fn a_bucket_has_as_many_replicas_as_its_region_holds() {
     let mut world = World::new(3);
     account(&mut world, "ann");
+    world.call(create("first", "ann")).unwrap();
     world.config.rule = "size=5 location=world".into();
     let within =
         |name: &str, region: &str| CreateBucket { location_constraint: Some(region.into()), ..create(name, "ann") };
