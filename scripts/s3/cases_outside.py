@@ -38,6 +38,7 @@ def form_fields_count(w):
     sums = {"x-amz-checksum-algorithm": "SHA256", "x-amz-checksum-sha256": right}
     equal(post(w, name, "sum", fields=sums)[0], 204)
     equal(w.s3.head_object(Bucket=name, Key="sum", ChecksumMode="ENABLED")["ChecksumSHA256"], right)
+    equal(post(w, name, "sum", fields=sums)[1]["x-amz-checksum-sha256"], right)
     status, _, text = post(w, name, "sum", fields=sums, body=b"other")
     equal((status, "BadDigest" in text or "Checksum" in text), (400, True))
     status, headers, _ = post(w, name, "made", fields={"success_action_status": "201"})

@@ -263,7 +263,7 @@ impl Service {
         let asked = CrossOrigin { origin, method, headers: wanted };
         let rules = self.rules(uri, headers).await;
         let Some(rule) = matching(&rules, &asked) else {
-            return refused(because(S3ErrorCode::AccessDenied, "CORSResponse: This CORS request is not allowed."));
+            return refused(not_allowed());
         };
         let mut response = Response::new(Body::empty());
         *response.headers_mut() = allow(rule, &asked, true);
@@ -290,6 +290,17 @@ fn builder(gateway: &Gateway, domains: &[String]) -> Result<S3ServiceBuilder, Do
         builder.set_host(MultiDomain::new(domains)?);
     }
     Ok(builder)
+}
+
+/// What a browser is refused that asks for what no rule allows: a code of its own.
+fn not_allowed() -> S3Error {
+    let message = "CORSResponse: This CORS request is not allowed. This is usually because the evalution of Origin, \
+                   request method / Access-Control-Request-Method or Access-Control-Request-Headers are not \
+                   whitelisted by the resource's CORS spec.";
+    let code = s3s::S3ErrorCode::from_bytes(b"AccessForbidden").unwrap_or(s3s::S3ErrorCode::AccessDenied);
+    let mut error = S3Error::with_message(code, message);
+    error.set_status_code(StatusCode::FORBIDDEN);
+    error
 }
 
 /// The bucket that a host names below one of these domains.
@@ -349,11 +360,9 @@ impl Success {
         let etag = text(put, ETAG.as_str()).unwrap_or("");
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::from_u16(self.status).unwrap_or(StatusCode::NO_CONTENT);
-        for name in ["etag", "x-amz-version-id"] {
-            if let Some(value) = put.get(name) {
-                response.headers_mut().insert(name, value.clone());
-            }
-        }
+        let kept = |name: &str| ["etag", "x-amz-version-id"].contains(&name) || name.starts_with("x-amz-checksum-");
+        let kept = put.iter().filter(|(name, _)| kept(name.as_str()));
+        response.headers_mut().extend(kept.map(|(name, value)| (name.clone(), value.clone())));
         let bad = |_| code(S3ErrorCode::InvalidArgument);
         if let Some(url) = &self.redirect {
             let (url, fragment) = url.split_once('#').map_or((url.as_str(), None), |(url, after)| (url, Some(after)));
