@@ -208,3 +208,51 @@ async fn access_logs_go_where_their_owner_may_put() {
         assert!(answer.text.contains(code), "{target}: {}", answer.text);
     }
 }
+
+#[tokio::test]
+async fn older_defaults_leave_new_buckets_open_to_acls() {
+    for older in [false, true] {
+        let folder = tempfile::tempdir().expect("folder");
+        let metadata = Arc::new(MemoryMetadata::new("fr-par"));
+        metadata.add_account("ann", "ann-key", "secret");
+        let data = Arc::new(LocalStore::open(folder.path()).expect("store"));
+        let gateway = Gateway::new(metadata.clone(), data).with_older_bucket_defaults(older);
+        let service = Service::new(gateway, &ServiceConfig::default()).expect("service");
+        let world = World { service, metadata, _folder: folder };
+        let (date, signature) = sign_put_of_bucket();
+        let headers = [("authorization", &*signature), ("x-amz-date", &*date), ("x-amz-content-sha256", EMPTY)];
+        let made = world.ask("PUT", "/bucket", &headers, "").await;
+        assert_eq!(made.status, 200, "{}", made.text);
+        let info: BucketInfo = ask(&*world.metadata, HeadBucket { bucket: "bucket".into() }).await.expect("bucket");
+        assert_eq!(info.public_access_block.is_none(), older);
+        assert_eq!(info.object_ownership == Some(ObjectOwnership::ObjectWriter), older);
+    }
+}
+
+const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+/// `PUT /bucket` as ann signs it: the date and the `Authorization`.
+fn sign_put_of_bucket() -> (String, String) {
+    use hmac::{Hmac, KeyInit as _, Mac as _};
+    use sha2::Digest as _;
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let mac = |key: &[u8], text: &str| {
+        let mut mac = Hmac::<sha2::Sha256>::new_from_slice(key).expect("key");
+        mac.update(text.as_bytes());
+        mac.finalize().into_bytes().to_vec()
+    };
+    let now = time::OffsetDateTime::now_utc();
+    let day = format!("{}{:02}{:02}", now.year(), u8::from(now.month()), now.day());
+    let date = format!("{day}T{:02}{:02}{:02}Z", now.hour(), now.minute(), now.second());
+    let names = "host;x-amz-content-sha256;x-amz-date";
+    let request =
+        format!("PUT\n/bucket\n\nhost:s3.local\nx-amz-content-sha256:{EMPTY}\nx-amz-date:{date}\n\n{names}\n{EMPTY}");
+    let scope = format!("{day}/fr-par/s3/aws4_request");
+    let text = format!("AWS4-HMAC-SHA256\n{date}\n{scope}\n{}", hex(&sha2::Sha256::digest(request)));
+    let mut key = b"AWS4secret".to_vec();
+    for part in [&*day, "fr-par", "s3", "aws4_request"] {
+        key = mac(&key, part);
+    }
+    let signature = hex(&mac(&key, &text));
+    (date, format!("AWS4-HMAC-SHA256 Credential=ann-key/{scope}, SignedHeaders={names}, Signature={signature}"))
+}

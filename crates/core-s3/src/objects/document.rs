@@ -392,7 +392,7 @@ pub(crate) fn read_version_id(version_id: Option<&str>) -> Result<Version, Refus
     Version::parse(version_id).ok_or_else(|| S3ErrorCode::NoSuchVersion.into())
 }
 
-/// The version that a listing goes on behind.
+/// The version that a listing continues behind.
 pub(crate) fn read_version_marker(marker: &str) -> Result<Version, Refusal> {
     Version::parse(marker).ok_or_else(|| S3ErrorCode::InvalidArgument.because("Invalid version id specified"))
 }
