@@ -1,6 +1,7 @@
 # The one runner. Every command works on a fresh machine: `setup` installs what is missing.
 #   make build ENGINES=all: the binary with rocksdb, sqlite and object too, or some of them (ENGINES=sqlite,object)
 #   make doors: tests of etcd and of python-etcd3 against the etcd door; minutes, and Go
+#   make s3: S3 clients and the suites of minio-go and minio-py against the S3 gateway; minutes, and Go
 #   make object: engine object (SlateDB takes minutes to compile, so it is not in `make test`)
 #   make figures: docs/figures.md's table as target/figures/DATE-COMMIT.md; an hour of a quiet machine
 #   make engine-figures: every figure of docs/engines; an hour of a quiet machine (QUICK=1: minutes)
@@ -24,7 +25,7 @@ ENGINES ?=
 # Hours of faults at random.
 HOURS ?= 1
 
-.PHONY: run build package test check doors bench figures engine-figures sim mutants fuzz real mixed soak object setup clean
+.PHONY: run build package test check doors bench figures engine-figures sim mutants fuzz real mixed soak object s3 setup clean
 
 setup:
 	@scripts/setup.sh
@@ -65,6 +66,10 @@ mutants: setup
 
 fuzz: setup
 	@scripts/fuzz.sh
+
+s3: build
+	@HIVE=$(HIVE) scripts/s3-clients.sh
+	@HIVE=$(HIVE) scripts/s3-suites.sh
 
 object: setup
 	@scripts/object.sh

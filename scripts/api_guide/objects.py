@@ -172,6 +172,9 @@ def settings(guide):
          {"object_lock": {"enabled": True, "default_retention": {"mode": "GOVERNANCE", "days": 1}}}, "GetObjectLockConfiguration", None),
         ("BucketQuota", "PutBucketQuota", {"quota": {"bytes_max": 1_000_000_000, "keys_max": 100_000}},
          "GetBucketQuota", "DeleteBucketQuota"),
+        ("BucketWebsite", "PutBucketWebsite", {"website": {"index_suffix": "index.html", "error_key": "error.html"}},
+         "GetBucketWebsite", "DeleteBucketWebsite"),
+        ("BucketLogging", "PutBucketLogging", {"logging": {"bucket": "fruits", "prefix": "log/"}}, "GetBucketLogging", None),
     ]
     for _, put, fields, get, delete in rows:
         at = {"bucket": "seeds"} if put == "PutObjectLockConfiguration" else own

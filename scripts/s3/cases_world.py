@@ -17,7 +17,7 @@ import boto3
 import botocore.exceptions
 
 import dev
-from cases_boto import MIB, fetch, keys, with_header
+from shapes import MIB, fetch, keys, with_header
 from cases_tools import aws_env, rclone_env, run, same
 from world import case, equal, refused
 
@@ -498,7 +498,7 @@ def bad_json(w):
     large = base64.b64encode(b"x" * 65537).decode()
     equal(code("PutObject", **at, body_base64=large), "EntityTooLarge")
     equal(code("PutObject", **at, body_base64="?"), "InvalidField")
-    equal(code("GetObject", **at, version_id="no version"), "InvalidArgument")
+    equal(code("GetObject", **at, version_id="no version"), "NoSuchVersion")
     equal(code("PutBucketPolicy", bucket=name, policy="{"), "MalformedPolicy")
     equal(code("GetBucketPolicyStatus", bucket=name), "NoSuchBucketPolicy")
     equal(code("GetBucketPolicyStatus", bucket="t-is-not-there"), "NoSuchBucket")

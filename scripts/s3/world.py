@@ -34,6 +34,8 @@ class World:
         self.secret = os.environ.get("S3_SECRET", "demo-secret-key")
         self.other_key = os.environ.get("S3_OTHER_KEY", "other-access-key")
         self.other_secret = os.environ.get("S3_OTHER_SECRET", "other-secret-key")
+        # Below it buckets are websites: of `hive dev`, and of the gateway alone.
+        self.site_domain = os.environ.get("S3_SITES", "s3-website.localhost" if nodes else "site.localhost")
         self.run = secrets.token_hex(4)
         self.number = 0
         self.seen = collections.defaultdict(set)

@@ -303,6 +303,15 @@ fn s3<E>(call: &S3Action, check: &mut dyn FnMut(Need<'_>) -> Result<(), E>) -> R
         S::GetBucketQuota(call) => need(Inspect, bucket(&call.bucket)),
         S::PutBucketQuota(call) => need(Configure, bucket(&call.bucket)),
         S::DeleteBucketQuota(call) => need(Configure, bucket(&call.bucket)),
+        S::GetBucketWebsite(call) => need(Inspect, bucket(&call.bucket)),
+        S::PutBucketWebsite(call) => need(Configure, bucket(&call.bucket)),
+        S::DeleteBucketWebsite(call) => need(Configure, bucket(&call.bucket)),
+        S::GetBucketLogging(call) => need(Inspect, bucket(&call.bucket)),
+        // The log is written there for the caller that asks for it.
+        S::PutBucketLogging(call) => {
+            need(Configure, bucket(&call.bucket))?;
+            call.logging.iter().try_for_each(|to| need(Write, listed(&to.bucket, &to.prefix)))
+        }
         S::PutObject(call) => need(Write, object(&call.bucket, &call.key)),
         S::GetObject(call) => need(Read, object(&call.bucket, &call.key)),
         S::HeadObject(call) => need(Read, object(&call.bucket, &call.key)),

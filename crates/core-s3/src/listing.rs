@@ -20,7 +20,7 @@ use crate::listing::lines::{key_text, object_entry, version_entry, Encoding};
 use crate::listing::snapshot::{Instant, Progress};
 use crate::listing::token::{Behind, Bound, Token};
 use crate::listing::walk::Walk;
-use crate::objects::document::{read_version_id, version_text};
+use crate::objects::document::{read_version_marker, version_text};
 use crate::request::{done, done_at, Terms};
 use crate::state::cache::{Bucket, ShardMap};
 use crate::state::{PlanContext, S3Planner};
@@ -174,7 +174,7 @@ fn behind_token(Token { behind, pin }: Token) -> Result<(ListStart, Option<u128>
         Behind::Key(key) => ListStart::After { key: key.into() },
         Behind::Prefix(prefix) => ListStart::AfterPrefix { prefix: prefix.into() },
         Behind::Version { key, version } => {
-            ListStart::AfterVersion { key: key.into(), version: read_version_id(Some(&version))? }
+            ListStart::AfterVersion { key: key.into(), version: read_version_marker(&version)? }
         }
     };
     Ok((start, pin))
@@ -190,7 +190,7 @@ fn versions_start(call: &ListObjectVersions) -> Result<ListStart, Refusal> {
         }
         (key, "") => Ok(behind_key(key)),
         (key, version) => {
-            let version: Version = read_version_id(Some(version))?;
+            let version: Version = read_version_marker(version)?;
             Ok(ListStart::AfterVersion { key: Bytes::copy_from_slice(key.as_bytes()), version })
         }
     }

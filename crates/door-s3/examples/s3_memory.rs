@@ -26,11 +26,15 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
     metadata.add_account("demo", "demo-access-key", "demo-secret-key");
     metadata.add_account("other", "other-access-key", "other-secret-key");
     let data = Arc::new(LocalStore::open(folder)?);
-    let gateway = Gateway::new(metadata.clone(), data.clone(), "fr-par");
-    let service = Service::new(gateway, &ServiceConfig { domains: arguments.collect() })?;
+    let gateway = Gateway::new(metadata.clone(), data.clone());
+    // A domain of websites begins with its mark.
+    let (website_domains, domains) = arguments.partition(|domain| domain.starts_with("site."));
+    let service = Service::new(gateway, &ServiceConfig { domains, website_domains })?;
+    let logs = service.clone();
     tokio::spawn(async move {
         loop {
             tokio::time::sleep(SWEEP_EVERY).await;
+            logs.flush_access_logs().await;
             if let Err(error) = sweep::drain_freed(&*metadata, &*data).await {
                 eprintln!("sweep: {error}");
             }

@@ -217,14 +217,17 @@ pub fn acl_of(policy: dto::AccessControlPolicy, owner: &Owner) -> S3Result<Acl> 
     Ok(Acl { owner: owner.clone(), grants: grants.collect::<S3Result<Vec<Grant>>>()? })
 }
 
+/// What accounts are called, by their ids.
+pub type DisplayNames = std::collections::BTreeMap<String, String>;
+
 /// The grants of an ACL for the wire.
-pub fn grants_to_wire(acl: &Acl) -> Vec<dto::Grant> {
+pub fn grants_to_wire(acl: &Acl, names: &DisplayNames) -> Vec<dto::Grant> {
     let wire = |grant: &Grant| {
         let (kind, id, uri) = match &grant.grantee {
             Grantee::CanonicalUser(id) => (dto::Type::CANONICAL_USER, Some(id.clone()), None),
             other => (dto::Type::GROUP, None, acl::group_uri(other).map(str::to_owned)),
         };
-        let display_name = id.as_ref().filter(|id| **id == acl.owner.id).map(|_| acl.owner.display_name.clone());
+        let display_name = id.as_ref().and_then(|id| names.get(id)).cloned();
         let grantee = dto::Grantee { display_name, email_address: None, id, type_: dto::Type::from_static(kind), uri };
         let permission = match grant.permission {
             Permission::Read => dto::Permission::READ,
@@ -292,9 +295,10 @@ pub fn legal_hold_of(status: Option<&str>) -> S3Result<bool> {
     }
 }
 
-/// An algorithm by its S3 word.
+/// An algorithm by its S3 word; some clients write it small.
 pub fn algorithm_of(word: &str) -> S3Result<ChecksumAlgorithm> {
-    let found = ChecksumAlgorithm::ALL.into_iter().find(|algorithm| algorithm_word(*algorithm) == word);
+    let found =
+        ChecksumAlgorithm::ALL.into_iter().find(|algorithm| algorithm_word(*algorithm).eq_ignore_ascii_case(word));
     found.ok_or_else(|| because(S3ErrorCode::InvalidRequest, "Checksum algorithm provided is unsupported"))
 }
 

@@ -14,15 +14,19 @@ mod before;
 mod buckets;
 mod context;
 mod copies;
+mod expiry;
+mod grantees;
 mod listings;
 mod multipart;
 mod objects;
 mod settings;
+mod sites;
 mod subresources;
 
 pub use api::CALLS;
 pub(crate) use before::BeforeBody;
 use context::{context_of, Head};
+use grantees::Grantees;
 
 use crate::access::{acls_count, decide, decide_head, policy_of, Asked, Caller, Context, Denied, Policy};
 use crate::auth::{Keys, KnownKeys};
@@ -31,13 +35,15 @@ use crate::error::{because, code, to_s3};
 use crate::metadata::{ask_as, MetadataService, OnBehalf};
 use crate::store::{DataStore, Intent};
 use crate::upload::Received;
-use crate::{access::acl, validate};
+use crate::upload::{receive, Promise};
+use crate::{access::acl, noted, validate};
 use base_types::s3::{
-    Acl, BucketInfo, CorsRule, GetObject, HeadBucket, HeadObject, ObjectOwnership, ObjectVersion, Owner, S3Action,
-    S3Answer, S3ErrorCode,
+    Acl, BucketInfo, CorsRule, GetObject, HeadBucket, HeadObject, ListObjectVersions, ObjectHeaders, ObjectOwnership,
+    ObjectVersion, Owner, PutObject, PutObjectAnswer, S3Action, S3Answer, S3ErrorCode, VersionPage, Website,
+    PUT_BYTES_MAX,
 };
 use base_types::{Outcome, Refusal};
-use s3s::{S3Request, S3Result};
+use s3s::{S3Error, S3Request, S3Result};
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -61,8 +67,8 @@ pub struct Gateway {
     metadata: Arc<dyn MetadataService>,
     data: Arc<dyn DataStore>,
     keys: Keys,
-    region: String,
     older_bucket_defaults: bool,
+    rules: expiry::KnownRules,
 }
 
 /// Who asks, and what conditions of policies may test.
@@ -116,9 +122,10 @@ pub(crate) fn now_ms() -> u64 {
 
 impl Gateway {
     /// Over these.
-    pub fn new(metadata: Arc<dyn MetadataService>, data: Arc<dyn DataStore>, region: impl Into<String>) -> Gateway {
+    pub fn new(metadata: Arc<dyn MetadataService>, data: Arc<dyn DataStore>) -> Gateway {
         let keys = Keys::new(metadata.clone());
-        Gateway { metadata, data, keys, region: region.into(), older_bucket_defaults: false }
+        let rules = expiry::KnownRules::default();
+        Gateway { metadata, data, keys, older_bucket_defaults: false, rules }
     }
 
     /// With the S3 keys of users.
@@ -145,6 +152,12 @@ impl Gateway {
     pub(crate) async fn cors_rules(&self, bucket: &str) -> Vec<CorsRule> {
         let bucket = self.bucket_as(base_types::access::Caller::Node, bucket).await;
         bucket.ok().and_then(|bucket| bucket.info.cors_rules).unwrap_or_default()
+    }
+
+    /// How a bucket is served, for who visits it.
+    pub(crate) async fn website(&self, bucket: &str) -> S3Result<Website> {
+        let bucket = self.bucket_as(base_types::access::Caller::Node, bucket).await?;
+        bucket.info.website.ok_or_else(|| code(S3ErrorCode::NoSuchWebsiteConfiguration))
     }
 
     async fn ask<T: TryFrom<S3Answer>>(&self, who: &Who, action: impl Into<S3Action>) -> S3Result<T> {
@@ -193,6 +206,7 @@ impl Gateway {
                 (caller, asks_as, Some(signer.owner))
             }
         };
+        noted::note_requester(caller.account());
         let header = |name: &str| request.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         Ok(Who {
             context: context_of(&request, &caller),
@@ -213,6 +227,7 @@ impl Gateway {
         validate::bucket_name(name).map_err(to_s3)?;
         let behalf = OnBehalf { caller: asks_as.clone(), owner: None };
         let info = ask_as(&*self.metadata, behalf, HeadBucket { bucket: name.to_owned() }).await.map_err(to_s3)?;
+        noted::note_bucket(&info);
         Ok(Bucket { info, asks_as })
     }
 
@@ -265,10 +280,32 @@ impl Gateway {
                     let object = who.authorize(bucket, action, Some(key), None);
                     let list = who.authorize(bucket, "s3:ListBucket", None, None);
                     list.or_else(|denied| if bucket_owner_reads(who, bucket) { object } else { Err(denied) })?;
+                    if let Some(marker) = self.marker(opened).await {
+                        return Err(with_headers(to_s3(refusal), &marker));
+                    }
                 }
                 Err(to_s3(refusal))
             }
         }
+    }
+
+    /// The headers of the delete marker that hides a key, if one does.
+    async fn marker(&self, opened: &VersionCall<'_>) -> Option<[(&'static str, String); 2]> {
+        let VersionCall { bucket, key, version_id, .. } = *opened;
+        bucket.versioning.filter(|_| version_id.is_none())?;
+        let call = ListObjectVersions {
+            bucket: bucket.bucket.clone(),
+            prefix: key.to_owned(),
+            max_keys: Some(1),
+            ..ListObjectVersions::default()
+        };
+        let page: VersionPage = self.ask_of(bucket, call).await.ok()?;
+        let newest = page.versions.into_iter().next().filter(|entry| entry.delete_marker && entry.key == key)?;
+        Some([("x-amz-delete-marker", "true".to_owned()), ("x-amz-version-id", newest.version_id)])
+    }
+
+    fn grantees(&self) -> Grantees<'_> {
+        Grantees(&*self.metadata)
     }
 
     /// The intent of bytes that are about to come.
@@ -295,6 +332,30 @@ impl Gateway {
             };
         }
         asked.map_err(to_s3)
+    }
+
+    /// Puts an access log, if the bucket is still that owner's.
+    pub(crate) async fn put_log(&self, bucket: &str, owner: &str, key: String, lines: bytes::Bytes) -> S3Result<()> {
+        let bucket = self.bucket_as(base_types::access::Caller::Node, bucket).await?;
+        if bucket.owner.id != owner {
+            return Err(code(S3ErrorCode::AccessDenied));
+        }
+        let promise = Promise { length: Some(lines.len() as u64), ..Promise::default() };
+        let body = futures::stream::iter([Ok::<_, std::io::Error>(lines)]);
+        let received = receive(&self.data, body, promise, PUT_BYTES_MAX, self.intent(&bucket.bucket, &key)).await?;
+        let call = PutObject {
+            bucket: bucket.bucket.clone(),
+            key,
+            data: received.data.clone(),
+            size: received.hashed.length,
+            etag: received.hashed.etag(),
+            checksums: received.hashed.checksums.clone(),
+            headers: ObjectHeaders { content_type: Some("text/plain".to_owned()), ..ObjectHeaders::default() },
+            acl: Some(acl::private(bucket.owner.clone())),
+            data_expires_ms: received.expires_ms,
+            ..PutObject::default()
+        };
+        self.commit::<PutObjectAnswer>(&bucket, &received, call).await.map(|_| ())
     }
 
     /// The ACL of a new object: who owns it, who else may touch it. Absent where ACLs do not count.
@@ -327,6 +388,19 @@ struct VersionCall<'a> {
     action: &'a str,
     versioned: &'a str,
     with_data: bool,
+}
+
+/// A refusal with headers of its own.
+fn with_headers(mut error: S3Error, headers: &[(&'static str, String)]) -> S3Error {
+    let mut map = hyper::HeaderMap::new();
+    for (name, value) in headers {
+        map.extend(
+            hyper::header::HeaderValue::from_str(value)
+                .map(|value| (hyper::header::HeaderName::from_static(name), value)),
+        );
+    }
+    error.set_headers(map);
+    error
 }
 
 /// An owner whose own policy denies listing still learns that a key is not there.
@@ -371,6 +445,11 @@ impl Who {
         self.decide_by(decide, bucket, action, key, object, context)
     }
 
+    /// As `authorize`, with why not.
+    fn judged(&self, bucket: &BucketInfo, action: &str, key: Option<&str>) -> Result<(), Denied> {
+        self.judge_by(decide, bucket, action, key, None, &self.context)
+    }
+
     fn decide_by(
         &self,
         decide: fn(&Asked<'_>) -> Result<(), Denied>,
@@ -380,6 +459,19 @@ impl Who {
         object: Option<&Acl>,
         context: &Context,
     ) -> S3Result<()> {
+        let judged = self.judge_by(decide, bucket, action, key, object, context);
+        judged.map_err(|_| code(S3ErrorCode::AccessDenied))
+    }
+
+    fn judge_by(
+        &self,
+        decide: fn(&Asked<'_>) -> Result<(), Denied>,
+        bucket: &BucketInfo,
+        action: &str,
+        key: Option<&str>,
+        object: Option<&Acl>,
+        context: &Context,
+    ) -> Result<(), Denied> {
         let policy = self.policy(bucket);
         let policy = policy.as_deref();
         let mut context = Cow::Borrowed(context);
@@ -390,7 +482,7 @@ impl Who {
         }
         let context = &*context;
         let asked = Asked { caller: &self.caller, action, bucket, policy, key, object_acl: object, context };
-        decide(&asked).map_err(|_| code(S3ErrorCode::AccessDenied))
+        decide(&asked)
     }
 
     /// A bucket's policy, read once a request: some calls decide for a thousand keys.

@@ -9,10 +9,12 @@
 #![deny(missing_docs)]
 
 pub mod access;
+mod access_log;
 pub mod auth;
 pub mod checksum;
 mod convert;
 mod cors;
+mod document;
 mod error;
 pub mod form;
 #[doc(hidden)]
@@ -21,8 +23,10 @@ mod gateway;
 pub mod lifecycle;
 pub mod metadata;
 pub mod metrics;
+mod noted;
 mod service;
 pub mod signed;
+mod stamp;
 pub mod store;
 pub mod sts;
 pub mod sweep;
@@ -31,7 +35,9 @@ pub mod testing;
 mod times;
 mod upload;
 pub mod validate;
+mod website;
 
+pub use access_log::{Flushed, PENDING_BYTES_MAX};
 pub use auth::{DirectoryUser, KnownKeys, Signer};
 pub use gateway::{Gateway, Peer, CALLS, INTENT_MS};
 pub use metrics::Metrics;

@@ -243,6 +243,19 @@ impl Walk<'_> {
     }
 }
 
+/// When a rule will expire the current version of a key, should it stay as it is; `None`: never, by this rule.
+pub fn expires(rule: &LifecycleRule, key: &str, size: u64, tags: &[Tag], last_modified_ms: u64) -> Option<u64> {
+    let filter = &rule.filter;
+    let takes = rule.enabled
+        && filter.prefix.as_ref().is_none_or(|prefix| key.starts_with(prefix.as_str()))
+        && filter.object_size_greater_than.is_none_or(|least| size > least)
+        && filter.object_size_less_than.is_none_or(|most| size < most)
+        && filter.tags.iter().all(|tag| tags.contains(tag));
+    let expiration = rule.expiration.as_ref().filter(|_| takes)?;
+    let by_days = expiration.days.map(|days| days_after(last_modified_ms, days));
+    [by_days, expiration.date_ms].into_iter().flatten().min()
+}
+
 /// What a rule wants of a version, its tags aside.
 fn due(rule: &LifecycleRule, entry: &VersionEntry, standing: &Standing, now_ms: u64) -> Option<Due> {
     if !filter_takes(&rule.filter, entry) {

@@ -4,15 +4,18 @@
 //! Always: `signed::check` lets a request in before anything else of it is read; no body but an object's is longer
 //! than [`DOCUMENT_BYTES_MAX`].
 
+use crate::access_log::{self, AccessLog, Flushed};
 use crate::auth::session;
 use crate::cors::{allow, matching, CrossOrigin};
 use crate::error::{because, code, to_s3};
 use crate::form::{self, Form, Success};
 use crate::gateway::{now_ms, BeforeBody, Gateway, Peer};
 use crate::metrics::{Asked, Metrics};
+use crate::stamp::RequestId;
 use crate::sts::{self, Sessions};
 use crate::validate::DOCUMENT_BYTES_MAX;
-use crate::{signed, validate};
+use crate::website::Visit;
+use crate::{document, signed, validate};
 use base_types::s3::{encode_url, CorsRule, S3ErrorCode};
 use base_types::Refusal;
 use hyper::body::Body as _;
@@ -37,6 +40,8 @@ use std::time::Instant;
 pub struct ServiceConfig {
     /// The domains below which a bucket is a host (`bucket.domain`); path style where empty.
     pub domains: Vec<String>,
+    /// The domains below which a bucket is a website.
+    pub website_domains: Vec<String>,
 }
 
 /// The names S3 takes. Shorter and older ones are refused too: a bucket of such a name cannot be made.
@@ -55,8 +60,12 @@ pub struct Service {
     /// Takes the PUTs that forms become: who signed those is verified here, and no signature is left in them.
     forms: S3Service,
     gateway: Gateway,
+    /// Objects by path for who visits a website; nobody signs those.
+    objects: S3Service,
+    log: AccessLog,
     sessions: Arc<dyn Sessions>,
     domains: Vec<String>,
+    website_domains: Vec<String>,
     hosts: Option<Arc<MultiDomain>>,
     metrics: Metrics,
 }
@@ -71,9 +80,12 @@ impl Service {
         inner.set_route(sts::Route(gateway.keys()));
         let forms = builder(&gateway, &domains)?.build();
         let hosts = if domains.is_empty() { None } else { Some(Arc::new(MultiDomain::new(&domains)?)) };
+        let objects = builder(&gateway, &[])?.build();
         let sessions = Arc::new(sts::NoSessions);
-        let metrics = Metrics::default();
-        Ok(Service { inner: inner.build(), forms, gateway, sessions, domains, hosts, metrics })
+        let website_domains = config.website_domains.clone();
+        let (log, metrics) = (AccessLog::default(), Metrics::default());
+        let inner = inner.build();
+        Ok(Service { inner, forms, gateway, objects, log, sessions, domains, website_domains, hosts, metrics })
     }
 
     /// With sessions of users of OIDC issuers.
@@ -86,11 +98,11 @@ impl Service {
         Service { metrics, ..self }
     }
 
-    /// Answers one request, and counts it.
+    /// Answers one request, counts it and notes it for access logs.
     pub async fn answer(&self, mut request: Request<Body>, peer: Peer) -> Result<Response<Body>, HttpError> {
         let (begun, asked) = (Instant::now(), Asked::default());
         request.extensions_mut().insert(asked.clone());
-        let answer = self.answer_in_session(request, peer).await;
+        let answer = self.answer_noted(request, peer).await;
         let status = answer.as_ref().map_or(StatusCode::INTERNAL_SERVER_ERROR, Response::status);
         self.metrics.count(asked.operation(), status.as_u16(), begun.elapsed());
         if status == StatusCode::INTERNAL_SERVER_ERROR {
@@ -100,8 +112,21 @@ impl Service {
         answer
     }
 
-    /// Answers one request, within the session that it names.
-    async fn answer_in_session(&self, request: Request<Body>, peer: Peer) -> Result<Response<Body>, HttpError> {
+    async fn answer_noted(&self, request: Request<Body>, peer: Peer) -> Result<Response<Body>, HttpError> {
+        let id = RequestId::new();
+        let head = access_log::Head::of(&request, peer, self.site(request.headers()).is_some());
+        // Boxed: the future of a call is large, and would be moved through each layer's.
+        let mut response = self.log.within(&id, head, Box::pin(self.answer_any(request, peer))).await?;
+        id.put_on(&mut response);
+        Ok(response)
+    }
+
+    /// Puts the access logs that wait as objects.
+    pub async fn flush_access_logs(&self) -> Flushed {
+        self.log.flush(&self.gateway).await
+    }
+
+    async fn answer_any(&self, request: Request<Body>, peer: Peer) -> Result<Response<Body>, HttpError> {
         match sts::session_of(&*self.sessions, request.uri(), request.headers()) {
             Ok(session) => session::within(session, self.answer_within(request, peer)).await,
             Err(refusal) => {
@@ -130,7 +155,9 @@ impl Service {
         let waits = text(request.headers(), EXPECT.as_str()).is_some_and(|it| it.eq_ignore_ascii_case("100-continue"));
         let says_no_continue = waits && request.body().is_end_stream();
         let for_sts = sts::is_meant(request.method(), request.uri(), request.headers());
+        let site = self.site(request.headers()).map(str::to_owned);
         let mut response = match signed::check(request.uri(), request.headers()) {
+            _ if site.is_some() => Box::pin(self.visited(request, peer, site.as_deref().unwrap_or(""))).await?,
             _ if for_sts => sts::answer(&*self.sessions, &self.inner, request).await?,
             Err(refusal) => refused(to_s3(refusal))?,
             Ok(()) => self.carried_out(request, peer).await?,
@@ -145,17 +172,35 @@ impl Service {
         Ok(response)
     }
 
+    /// Answers a request to a website.
+    async fn visited(&self, request: Request<Body>, peer: Peer, bucket: &str) -> Result<Response<Body>, HttpError> {
+        let visit = Visit { gateway: &self.gateway, objects: &self.objects, bucket, peer };
+        visit.answer(request.method(), request.uri(), request.headers()).await
+    }
+
+    /// The bucket whose website a request is sent to, by its host.
+    fn site<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
+        let host = text(headers, HOST.as_str())?;
+        bucket_below(&self.website_domains, host)
+    }
+
     /// Carries out a request whose signature holds all it must.
     async fn carried_out(&self, mut request: Request<Body>, peer: Peer) -> Result<Response<Body>, HttpError> {
         request.extensions_mut().insert(peer);
         if let Some(boundary) = form::boundary(request.method(), request.headers()) {
-            return match self.upload(request, boundary).await {
-                Ok(response) => Ok(response),
-                Err(error) => refused(error),
+            let uri = request.uri().clone();
+            let mut response = match self.upload(request, boundary).await {
+                Ok(response) => response,
+                Err(error) => refused(error)?,
             };
+            document::mend(&uri, &mut response);
+            return Ok(response);
         }
+        signed::date(request.headers_mut());
         let renamed = renamed_for(request.method(), request.uri());
+        let uri = request.uri().clone();
         let mut response = self.inner.call(request).await?;
+        document::mend(&uri, &mut response);
         if let Some(renamed) = renamed.filter(|renamed| renamed.is_meant(&response)) {
             response = refused(code(renamed.code))?;
         }
@@ -197,6 +242,7 @@ impl Service {
         for name in [HOST, USER_AGENT, REFERER] {
             put.headers_mut().extend(head.headers.get(&name).map(|value| (name, value.clone())));
         }
+        let location = format!("{}/{path}", origin_of(&head));
         put.extensions_mut().extend(head.extensions);
         let signed_ms = signer.as_ref().map(|signer| signer.date_ms);
         let access_key = signer.map(|signer| signer.access_key);
@@ -206,7 +252,7 @@ impl Service {
         if !answer.status().is_success() {
             return Ok(answer);
         }
-        success.answer(answer.headers(), &bucket, &key)
+        success.answer(answer.headers(), &location, &bucket, &key)
     }
 
     /// The bucket a form is sent to, and whether the host names it.
@@ -239,7 +285,7 @@ impl Service {
         let asked = CrossOrigin { origin, method, headers: wanted };
         let rules = self.rules(uri, headers).await;
         let Some(rule) = matching(&rules, &asked) else {
-            return refused(because(S3ErrorCode::AccessDenied, "CORSResponse: This CORS request is not allowed."));
+            return refused(not_allowed());
         };
         let mut response = Response::new(Body::empty());
         *response.headers_mut() = allow(rule, &asked, true);
@@ -249,7 +295,7 @@ impl Service {
     /// The rules of the bucket a request names; none where there is no such bucket.
     async fn rules(&self, uri: &Uri, headers: &HeaderMap) -> Vec<CorsRule> {
         let host = text(headers, HOST.as_str()).unwrap_or("");
-        let by_host = self.domains.iter().find_map(|domain| host.strip_suffix(domain.as_str())?.strip_suffix('.'));
+        let by_host = bucket_below(&self.website_domains, host).or_else(|| bucket_below(&self.domains, host));
         let by_path = || uri.path().trim_start_matches('/').split('/').next().unwrap_or("");
         self.gateway.cors_rules(by_host.unwrap_or_else(by_path)).await
     }
@@ -266,6 +312,22 @@ fn builder(gateway: &Gateway, domains: &[String]) -> Result<S3ServiceBuilder, Do
         builder.set_host(MultiDomain::new(domains)?);
     }
     Ok(builder)
+}
+
+/// What a browser is refused that asks for what no rule allows: a code of its own.
+fn not_allowed() -> S3Error {
+    let message = "CORSResponse: This CORS request is not allowed. This is usually because the evalution of Origin, \
+                   request method / Access-Control-Request-Method or Access-Control-Request-Headers are not \
+                   whitelisted by the resource's CORS spec.";
+    let code = s3s::S3ErrorCode::from_bytes(b"AccessForbidden").unwrap_or(s3s::S3ErrorCode::AccessDenied);
+    let mut error = S3Error::with_message(code, message);
+    error.set_status_code(StatusCode::FORBIDDEN);
+    error
+}
+
+/// The bucket that a host names below one of these domains.
+fn bucket_below<'h>(domains: &[String], host: &'h str) -> Option<&'h str> {
+    domains.iter().find_map(|domain| host.strip_suffix(domain.as_str())?.strip_suffix('.'))
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
@@ -302,6 +364,13 @@ fn refused(error: S3Error) -> Result<Response<Body>, HttpError> {
     error.to_http_response().map_err(|error| HttpError::new(Box::new(error)))
 }
 
+/// Where a request was sent to, as its URL begins; nothing where it named no host.
+fn origin_of(head: &Parts) -> String {
+    let secure = head.extensions.get::<Peer>().is_some_and(|peer| peer.secure);
+    let scheme = if secure { "https" } else { "http" };
+    text(&head.headers, HOST.as_str()).map(|host| format!("{scheme}://{host}")).unwrap_or_default()
+}
+
 /// Whether a `Host` is an address: no bucket is in it.
 fn is_address(host: &str) -> bool {
     host.parse::<SocketAddr>().is_ok() || host.parse::<IpAddr>().is_ok()
@@ -309,17 +378,14 @@ fn is_address(host: &str) -> bool {
 
 impl Success {
     /// The answer of an upload by form; `put` are the headers of the PUT's.
-    fn answer(&self, put: &HeaderMap, bucket: &str, key: &str) -> S3Result<Response<Body>> {
+    fn answer(&self, put: &HeaderMap, location: &str, bucket: &str, key: &str) -> S3Result<Response<Body>> {
         let etag = text(put, ETAG.as_str()).unwrap_or("");
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::from_u16(self.status).unwrap_or(StatusCode::NO_CONTENT);
-        for name in ["etag", "x-amz-version-id"] {
-            if let Some(value) = put.get(name) {
-                response.headers_mut().insert(name, value.clone());
-            }
-        }
+        let kept = |name: &str| ["etag", "x-amz-version-id"].contains(&name) || name.starts_with("x-amz-checksum-");
+        let kept = put.iter().filter(|(name, _)| kept(name.as_str()));
+        response.headers_mut().extend(kept.map(|(name, value)| (name.clone(), value.clone())));
         let bad = |_| code(S3ErrorCode::InvalidArgument);
-        let location = format!("/{bucket}/{}", encode_url(key));
         if let Some(url) = &self.redirect {
             let (url, fragment) = url.split_once('#').map_or((url.as_str(), None), |(url, after)| (url, Some(after)));
             let joint = if url.contains('?') { '&' } else { '?' };
@@ -328,9 +394,9 @@ impl Success {
             *response.status_mut() = StatusCode::SEE_OTHER;
             response.headers_mut().insert(LOCATION, HeaderValue::try_from(there).map_err(bad)?);
         } else {
-            response.headers_mut().insert(LOCATION, HeaderValue::try_from(&location).map_err(bad)?);
+            response.headers_mut().insert(LOCATION, HeaderValue::try_from(location).map_err(bad)?);
             if self.status == 201 {
-                let document = PostResponse { location: &location, bucket, key, etag };
+                let document = PostResponse { location, bucket, key, etag };
                 response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
                 *response.body_mut() = Body::from(xml_of(&document)?);
             }

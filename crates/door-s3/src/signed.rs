@@ -11,8 +11,9 @@
 use crate::validate::percent_decoded;
 use base_types::s3::S3ErrorCode;
 use base_types::Refusal;
-use hyper::header::{HeaderMap, AUTHORIZATION};
+use hyper::header::{HeaderMap, HeaderValue, AUTHORIZATION, DATE};
 use hyper::Uri;
+use s3s::dto::{Timestamp, TimestampFormat};
 
 /// The longest life of a presigned URL, in seconds: seven days.
 pub const EXPIRES_MAX_S: u64 = 7 * 24 * 3600;
@@ -27,12 +28,42 @@ const PARAMETERS: [&str; 6] =
 /// Where a session token is.
 const SESSION_PARAMETER: &str = "X-Amz-Security-Token";
 const SESSION_HEADER: &str = "x-amz-security-token";
+/// When a request was signed.
+const DATE_HEADER: &str = "x-amz-date";
 /// The parameters of presigned URLs of version 2.
 const OLD_PARAMETERS: [&str; 2] = ["AWSAccessKeyId", "Signature"];
 
 /// Refuses a request whose signature leaves out what it must hold. An anonymous request passes.
 pub fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
     check_for("s3", uri, headers)
+}
+
+/// Dates a signature that is dated by `Date` alone: `s3s` reads `x-amz-date`. The date is part of what is signed either way.
+pub(crate) fn date(headers: &mut HeaderMap) {
+    if headers.contains_key(DATE_HEADER) || !headers.contains_key(AUTHORIZATION) {
+        return;
+    }
+    let dated = headers.get(DATE).and_then(|value| value.to_str().ok());
+    if let Some(stamp) = dated.and_then(stamp_of).and_then(|stamp| HeaderValue::try_from(stamp).ok()) {
+        headers.insert(DATE_HEADER, stamp);
+    }
+}
+
+/// `20261123T120000Z` of `Mon, 23 Nov 2026 12:00:00 GMT`, or of itself.
+fn stamp_of(date: &str) -> Option<String> {
+    let plain = |at: usize, byte: u8| match at {
+        8 => byte == b'T',
+        15 => byte == b'Z',
+        _ => byte.is_ascii_digit(),
+    };
+    if date.len() == 16 && date.bytes().enumerate().all(|(at, byte)| plain(at, byte)) {
+        return Some(date.to_owned());
+    }
+    let time = Timestamp::parse(TimestampFormat::HttpDate, date).ok()?;
+    let mut out = Vec::new();
+    time.format(TimestampFormat::DateTime, &mut out).ok()?;
+    let plain: String = String::from_utf8(out).ok()?.chars().filter(|c| *c != '-' && *c != ':').collect();
+    Some(format!("{}Z", plain.split(['.', 'Z']).next()?))
 }
 
 /// The session token that a request carries, in its head or its query.

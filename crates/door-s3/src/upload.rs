@@ -18,6 +18,9 @@ use std::sync::Arc;
 /// there would keep the thread for tens of milliseconds.
 const TURN_BYTES_MAX: usize = 32 << 10;
 
+/// Where a request may promise an MD5 beside `Content-MD5`, in its head or behind its bytes.
+pub const CHECKSUM_MD5: &str = "x-amz-checksum-md5";
+
 /// What a request says of its bytes before they come.
 #[derive(Default)]
 pub struct Promise {
@@ -124,6 +127,12 @@ fn check(promise: &Promise, md5: Option<[u8; 16]>, hashed: &Hashed) -> S3Result<
     let mut promised = promise.checksums.clone();
     if let Some(trailers) = &promise.trailers {
         trailers.read(|headers| checksums_of_trailers(headers, &mut promised));
+        let text = |headers: &hyper::HeaderMap| headers.get(CHECKSUM_MD5).map(|value| value.as_bytes().to_vec());
+        if let Some(text) = trailers.read(text).flatten() {
+            if md5_of(&String::from_utf8_lossy(&text))? != hashed.md5 {
+                return Err(code(S3ErrorCode::BadDigest));
+            }
+        }
     }
     let missing = promise.trailing.iter().find(|algorithm| promised.get(**algorithm).is_none());
     if missing.is_some() {

@@ -51,6 +51,14 @@ pub fn bucket_name(name: &str) -> Checked {
     refuse(S3ErrorCode::InvalidBucketName, "The specified bucket is not valid")
 }
 
+/// The name of a bucket that is to be made. Those of before may have a dot beside a hyphen, which no certificate covers.
+pub fn new_bucket_name(name: &str) -> Checked {
+    match name.contains(".-") || name.contains("-.") {
+        true => refuse(S3ErrorCode::InvalidBucketName, "The specified bucket is not valid"),
+        false => bucket_name(name),
+    }
+}
+
 /// An object's key: 1 to 1024 bytes of UTF-8.
 pub fn key(key: &str) -> Checked {
     match key.len() {

@@ -31,7 +31,7 @@ async fn world() -> World {
     tell(&*metadata, bucket).await.expect("bucket");
     let open = base_types::s3::DeletePublicAccessBlock { bucket: "bucket".to_owned() };
     tell(&*metadata, open).await.expect("open to the public");
-    let gateway = Gateway::new(metadata.clone(), data, "fr-par");
+    let gateway = Gateway::new(metadata.clone(), data);
     let service = Service::new(gateway, &ServiceConfig::default()).expect("service");
     World { service, metadata, _folder: folder }
 }

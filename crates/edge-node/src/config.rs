@@ -198,6 +198,9 @@ pub struct S3Section {
     /// New buckets are as AWS made them before April 2023: ACLs count, and public access is not blocked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub older_bucket_defaults: bool,
+    /// Domains below which buckets are websites (`bucket.domain`), as browsers send them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub website_domains: Vec<String>,
 }
 
 /// The etcd door.
@@ -494,6 +497,7 @@ pub struct S3Config {
     pub threads: usize,
     pub proxies: Proxies,
     pub older_bucket_defaults: bool,
+    pub website_domains: Vec<String>,
 }
 
 /// How long history of namespaces is kept.

@@ -139,9 +139,10 @@ pub fn service(
     access: Arc<AccessHub>,
 ) -> Result<Service, String> {
     let stale_limit = access.stale_limit();
-    let gateway = Gateway::new(metadata, store, config.region.clone()).with_known_keys(access.clone());
+    let gateway = Gateway::new(metadata, store).with_known_keys(access.clone());
     let gateway = gateway.with_stale_limit(stale_limit).with_older_bucket_defaults(config.older_bucket_defaults);
-    let service = Service::new(gateway, &ServiceConfig { domains: config.domains.clone() });
+    let names = ServiceConfig { domains: config.domains.clone(), website_domains: config.website_domains.clone() };
+    let service = Service::new(gateway, &names);
     service.map(|service| service.with_sessions(access)).map_err(|error| error.to_string())
 }
 

@@ -96,6 +96,11 @@ actions! {
     GetBucketQuota read;
     PutBucketQuota write;
     DeleteBucketQuota write;
+    GetBucketWebsite read;
+    PutBucketWebsite write;
+    DeleteBucketWebsite write;
+    GetBucketLogging read;
+    PutBucketLogging write;
     PutObject write;
     GetObject read;
     HeadObject read;
@@ -193,6 +198,8 @@ answers! {
     ObjectLockAnswer;
     BucketEncryption;
     BucketQuota;
+    BucketWebsite;
+    BucketLogging;
     PutObjectAnswer;
     ObjectVersion;
     DeleteObjectAnswer;

@@ -1,8 +1,8 @@
 //! The calls on buckets.
 
 use super::{
-    Acl, CorsRule, Encryption, LifecycleRule, ObjectLockConfiguration, ObjectOwnership, Owner, PolicyStatus,
-    PublicAccessBlock, Quota, Tag, Versioning,
+    Acl, CorsRule, Encryption, LifecycleRule, LogTarget, ObjectLockConfiguration, ObjectOwnership, Owner, PolicyStatus,
+    PublicAccessBlock, Quota, Tag, Versioning, Website,
 };
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -100,6 +100,12 @@ pub struct BucketInfo {
     pub encryption: Option<Encryption>,
     /// What it may hold.
     pub quota: Option<Quota>,
+    /// How it is served as a website.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub website: Option<Website>,
+    /// Where its access log goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logging: Option<LogTarget>,
 }
 
 /// Removes an empty bucket.
@@ -170,6 +176,12 @@ of_bucket! {
     GetBucketQuota;
     /// Removes its quota.
     DeleteBucketQuota;
+    /// How it is served as a website.
+    GetBucketWebsite;
+    /// Serves it as a website no more.
+    DeleteBucketWebsite;
+    /// Where its access log goes.
+    GetBucketLogging;
 }
 
 macro_rules! put_setting {
@@ -209,6 +221,10 @@ put_setting! {
     PutBucketEncryption { encryption: Encryption }
     /// Says what it may hold.
     PutBucketQuota { quota: Quota }
+    /// Serves it as a website.
+    PutBucketWebsite { website: Website }
+    /// Says where its access log goes; nowhere where absent.
+    PutBucketLogging { logging: Option<LogTarget> }
 }
 
 macro_rules! setting_answer {
@@ -250,4 +266,8 @@ setting_answer! {
     BucketEncryption { encryption: Encryption }
     /// What it may hold.
     BucketQuota { quota: Quota }
+    /// How a bucket is served as a website.
+    BucketWebsite { website: Website }
+    /// Where an access log goes; nowhere where absent.
+    BucketLogging { logging: Option<LogTarget> }
 }

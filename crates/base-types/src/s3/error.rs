@@ -99,6 +99,7 @@ codes! {
     NoSuchTagSet 404 NotFound "The TagSet does not exist";
     NoSuchUpload 404 NotFound "The specified multipart upload does not exist; it might have been aborted or completed";
     NoSuchVersion 404 NotFound "The version id specified in the request does not match an existing version";
+    InvalidTargetBucketForLogging 400 Invalid "The target bucket for logging does not exist, is not owned by you, or does not have the appropriate grants for the log-delivery group";
     NoSuchWebsiteConfiguration 404 NotFound "The specified bucket does not have a website configuration";
     NotImplemented 501 Invalid "A header or query you provided implies functionality that is not implemented";
     NotModified 304 Precondition "Not Modified";

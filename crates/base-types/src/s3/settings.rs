@@ -78,6 +78,9 @@ pub struct LifecycleRule {
     /// Which objects it is for.
     #[serde(default)]
     pub filter: LifecycleFilter,
+    /// Its prefix came beside it, as rules had it before filters, and is shown so.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub prefix_beside: bool,
     /// When current versions expire.
     pub expiration: Option<Expiration>,
     /// When old versions go.
@@ -172,4 +175,63 @@ pub struct Quota {
     pub bytes_max: Option<u64>,
     /// Keys that have a current version.
     pub keys_max: Option<u64>,
+}
+
+/// How a bucket is served as a website: all of it elsewhere, or its objects with an index, an error page and redirects.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Website {
+    /// Every request is sent there; nothing else is given then.
+    #[serde(default)]
+    pub redirect_all: Option<RedirectAll>,
+    /// What is put behind a path that ends with `/`: `index.html`.
+    #[serde(default)]
+    pub index_suffix: Option<String>,
+    /// The key of the page that is shown where a request fails.
+    #[serde(default)]
+    pub error_key: Option<String>,
+    /// Tried in their order.
+    #[serde(default)]
+    pub routing_rules: Vec<RoutingRule>,
+}
+
+/// Where all requests of a website are sent.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RedirectAll {
+    /// The host.
+    pub host_name: String,
+    /// `http` or `https`; that of the request where absent.
+    pub protocol: Option<String>,
+}
+
+/// One redirect of a website.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RoutingRule {
+    /// For keys that begin so.
+    pub key_prefix: Option<String>,
+    /// For requests that fail with this status.
+    pub http_error_code: Option<u16>,
+    /// The host; that of the request where absent.
+    pub host_name: Option<String>,
+    /// `http` or `https`; that of the request where absent.
+    pub protocol: Option<String>,
+    /// The status of the redirect; 301 where absent.
+    pub http_redirect_code: Option<u16>,
+    /// What the key's prefix becomes.
+    pub replace_key_prefix_with: Option<String>,
+    /// What the whole key becomes.
+    pub replace_key_with: Option<String>,
+}
+
+/// Where a bucket's access log goes.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogTarget {
+    /// The bucket, of the same owner.
+    pub bucket: String,
+    /// What its keys begin with there.
+    #[serde(default)]
+    pub prefix: String,
 }

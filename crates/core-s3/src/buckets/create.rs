@@ -42,6 +42,10 @@ const FIRST_EPOCH: u64 = 1;
 const VIEWS_MAX: u32 = 200;
 /// Entries of an account that are counted at a time.
 const ENTRIES_AT_A_TIME: u32 = 1_000;
+/// The fewest replicas of a bucket in one region, where the world's rule has as many.
+const REPLICAS_MIN: usize = 3;
+/// The region of AWS for what names none: tools send it to whomever they talk to.
+const ANYWHERE: &str = "us-east-1";
 /// The longest region that is looked for.
 const REGION_BYTES_MAX: usize = 63;
 
@@ -50,7 +54,15 @@ pub(crate) fn create_bucket(call: CreateBucket, terms: &Terms) -> Box<S3Planner>
     let request = terms.request_id.map(|id| format!("{:032x}", id.0));
     planner(
         "CreateBucket",
-        Create { call, request, account: None, rule: String::new(), attempt: None, stage: Stage::Begin },
+        Create {
+            call,
+            request,
+            account: None,
+            rule: String::new(),
+            inside: Vec::new(),
+            attempt: None,
+            stage: Stage::Begin,
+        },
     )
 }
 
@@ -97,6 +109,8 @@ struct Create {
     request: Option<String>,
     account: Option<AccountRow>,
     rule: String,
+    /// The rules that would keep it in the region it was asked for, the best first.
+    inside: Vec<String>,
     attempt: Option<Attempt>,
     stage: Stage,
 }
@@ -162,15 +176,13 @@ impl Create {
         check_bucket_name(&self.call.bucket)?;
         directory::check_account(&self.call.account)?;
         let region = self.call.location_constraint.as_deref().filter(|region| !region.is_empty());
-        self.rule = match region {
-            None => context.state.config.rule.clone(),
-            Some(region) => rule_in(&context.state.config.rule, region)?,
-        };
+        self.rule = context.state.config.rule.clone();
+        self.inside = region.map(|region| rules_in(&self.rule, region)).transpose()?.unwrap_or_default();
         let mut calls =
             vec![directory::get(directory::account_key(&self.call.account))?, names::ask(&self.call.bucket)?];
         if let Some(region) = region {
-            calls.push(elect(&self.rule));
             calls.push(elect(&format!("size=1 location={region}")));
+            calls.extend(self.inside.iter().map(|rule| elect(rule)));
         }
         self.stage = Stage::Begin;
         Ok(Step::Calls(calls))
@@ -187,11 +199,21 @@ impl Create {
             return Err(accounts::going(&self.call.account).into());
         }
         self.account = Some(account);
+        let own = context.state.config.region.clone().unwrap_or_else(|| context.region.to_string());
         let region = match self.call.location_constraint.clone().filter(|region| !region.is_empty()) {
-            None => context.state.config.region.clone().unwrap_or_else(|| context.region.to_string()),
+            None => own,
             Some(region) => {
-                can_be_in(&region, next(), next())?;
-                region
+                let any = next();
+                let tried = self.inside.iter().map(|_| next()).collect();
+                match placed_in(&region, any, tried)? {
+                    Some(at) => {
+                        self.rule = self.inside.swap_remove(at);
+                        region
+                    }
+                    // The name that clients know this world by, or the one that they send to anybody: no node stands there, so it is the whole world.
+                    None if region == own || region == ANYWHERE => own,
+                    None => return Err(no_such_region(&region).into()),
+                }
             }
         };
         let Some(name) = names::told(&self.call.bucket, name)? else {
@@ -469,16 +491,21 @@ fn private(owner: Owner) -> Acl {
     Acl { owner, grants }
 }
 
-/// The world's rule, but in one region.
-fn rule_in(rule: &str, region: &str) -> Result<String, Refusal> {
+/// The world's rule, but in one region: as many replicas, or fewer where fewer nodes stand there, by two and never
+/// fewer than survive the loss of one.
+fn rules_in(rule: &str, region: &str) -> Result<Vec<String>, Refusal> {
     let legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     if region.len() > REGION_BYTES_MAX || !region.bytes().all(legal) {
         let message = format!("'{}' is no region", region.escape_debug());
         return Err(S3ErrorCode::InvalidLocationConstraint.because(message));
     }
     let rule: Rule = rule.parse().map_err(Refusal::from)?;
-    let rule = Rule { location: Location::Region(region.to_string()), repartition: Vec::new(), ..rule };
-    Ok(rule.to_string())
+    let inside = |size| {
+        let location = Location::Region(region.to_string());
+        Rule { size, location, repartition: Vec::new(), ..rule.clone() }.to_string()
+    };
+    let sizes = (rule.size.min(REPLICAS_MIN)..=rule.size).rev().step_by(2);
+    Ok(sizes.map(inside).collect())
 }
 
 /// Asks who would be elected by a rule.
@@ -492,16 +519,30 @@ fn elect(rule: &str) -> Call {
     }
 }
 
-/// Refuses a region that is none, or that cannot hold a bucket.
-fn can_be_in(region: &str, whole: CallResult, any: CallResult) -> Result<(), Failure> {
+/// Which of a region's rules finds its nodes; `None`: no node stands there. Refused: too few do.
+fn placed_in(region: &str, any: CallResult, tried: Vec<CallResult>) -> Result<Option<usize>, Failure> {
     let elected = |result: CallResult| reply::<allocator::Reply>(result).map(drop);
-    let refuse = |failure: Failure, code: S3ErrorCode, what: &str| {
-        if failure.refusal.code.is_placement() || failure.refusal.code == ErrorCode::InvalidRule {
-            return code.because(format!("region '{region}' {what}: {}", failure.refusal.message)).into();
+    let by_place =
+        |failure: &Failure| failure.refusal.code.is_placement() || failure.refusal.code == ErrorCode::InvalidRule;
+    match elected(any) {
+        Ok(()) => {}
+        Err(failure) if by_place(&failure) => return Ok(None),
+        Err(failure) => return Err(failure),
+    }
+    let mut lacks = None;
+    for (at, result) in tried.into_iter().enumerate() {
+        match elected(result) {
+            Ok(()) => return Ok(Some(at)),
+            Err(failure) if by_place(&failure) => lacks = Some(failure.refusal.message),
+            Err(failure) => return Err(failure),
         }
-        failure
-    };
-    elected(any).map_err(|failure| refuse(failure, S3ErrorCode::InvalidLocationConstraint, "is not there"))?;
-    elected(whole)
-        .map_err(|failure| refuse(failure, S3ErrorCode::IllegalLocationConstraintException, "cannot hold a bucket"))
+    }
+    let lacks = lacks.unwrap_or_default();
+    let message =
+        format!("region '{region}' cannot hold a bucket: {lacks}; leave LocationConstraint out, or add nodes");
+    Err(S3ErrorCode::IllegalLocationConstraintException.because(message).into())
+}
+
+fn no_such_region(region: &str) -> Refusal {
+    S3ErrorCode::InvalidLocationConstraint.because(format!("region '{region}' is not there: no node stands in it"))
 }

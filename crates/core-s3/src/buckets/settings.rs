@@ -35,6 +35,10 @@ const POLICY_BYTES_MAX: usize = 20 << 10;
 const CORS_RULES_MAX: usize = 100;
 const LIFECYCLE_RULES_MAX: usize = 1_000;
 const GRANTS_MAX: usize = 100;
+/// The most redirects of a website.
+const ROUTING_RULES_MAX: usize = 50;
+/// The longest beginning of an access log's keys.
+const LOG_PREFIX_BYTES_MAX: usize = 512;
 
 /// The planner of a call, if it is one of these.
 pub(crate) fn planner_for(call: S3Action, _terms: &Terms) -> Offered {
@@ -72,6 +76,8 @@ fn of_bucket(call: &S3Action) -> Option<(&str, Kind)> {
         A::GetObjectLockConfiguration(call) => (&call.bucket, CACHED),
         A::GetBucketEncryption(call) => (&call.bucket, CACHED),
         A::GetBucketQuota(call) => (&call.bucket, CACHED),
+        A::GetBucketWebsite(call) => (&call.bucket, CACHED),
+        A::GetBucketLogging(call) => (&call.bucket, CACHED),
         A::GetBucketLifecycleConfiguration(call) => (&call.bucket, ANEW),
         A::GetBucketTagging(call) => (&call.bucket, ANEW),
         A::PutBucketVersioning(call) => (&call.bucket, CHANGE),
@@ -89,6 +95,9 @@ fn of_bucket(call: &S3Action) -> Option<(&str, Kind)> {
         A::DeleteBucketEncryption(call) => (&call.bucket, CHANGE),
         A::PutBucketQuota(call) => (&call.bucket, CHANGE),
         A::DeleteBucketQuota(call) => (&call.bucket, CHANGE),
+        A::PutBucketWebsite(call) => (&call.bucket, CHANGE),
+        A::DeleteBucketWebsite(call) => (&call.bucket, CHANGE),
+        A::PutBucketLogging(call) => (&call.bucket, CHANGE),
         A::PutBucketLifecycleConfiguration(call) => (&call.bucket, LAZY),
         A::DeleteBucketLifecycle(call) => (&call.bucket, LAZY),
         A::PutBucketTagging(call) => (&call.bucket, LAZY),
@@ -178,6 +187,8 @@ fn answer(call: &S3Action, record: &BucketRecord) -> Result<S3Answer, Refusal> {
             BucketEncryption { encryption }.into()
         }
         A::GetBucketQuota(_) => BucketQuota { quota: or(info.quota, E::NoSuchBucketQuota)? }.into(),
+        A::GetBucketWebsite(_) => BucketWebsite { website: or(info.website, E::NoSuchWebsiteConfiguration)? }.into(),
+        A::GetBucketLogging(_) => BucketLogging { logging: info.logging }.into(),
         A::GetBucketLifecycleConfiguration(_) => {
             BucketLifecycle { rules: or(record.lifecycle.clone(), E::NoSuchLifecycleConfiguration)? }.into()
         }
@@ -332,6 +343,9 @@ fn change(call: &S3Action, record: &mut BucketRecord) -> Result<(), Refusal> {
         A::DeleteBucketEncryption(_) => info.encryption = None,
         A::PutBucketQuota(call) => info.quota = Some(call.quota),
         A::DeleteBucketQuota(_) => info.quota = None,
+        A::PutBucketWebsite(call) => info.website = Some(checked_website(&call.website)?),
+        A::DeleteBucketWebsite(_) => info.website = None,
+        A::PutBucketLogging(call) => info.logging = checked_target(call.logging.as_ref())?,
         A::PutBucketLifecycleConfiguration(call) => record.lifecycle = Some(checked_rules(&call.rules)?),
         A::DeleteBucketLifecycle(_) => record.lifecycle = None,
         A::PutBucketTagging(call) => record.tags = Some(checked_tags(&call.tags)?),
@@ -416,6 +430,33 @@ fn checked_rules(rules: &[LifecycleRule]) -> Result<Vec<LifecycleRule>, Refusal>
         return Err(S3ErrorCode::InvalidArgument.because("two lifecycle rules have the same id"));
     }
     Ok(rules.to_vec())
+}
+
+fn checked_website(website: &Website) -> Result<Website, Refusal> {
+    if website.routing_rules.len() > ROUTING_RULES_MAX {
+        let message = format!("there are {} routing rules; give {ROUTING_RULES_MAX}", website.routing_rules.len());
+        return Err(S3ErrorCode::InvalidRequest.because(message));
+    }
+    let texts = website.routing_rules.iter().flat_map(|rule| {
+        [&rule.key_prefix, &rule.host_name, &rule.protocol, &rule.replace_key_prefix_with, &rule.replace_key_with]
+    });
+    let mut texts = texts.chain([&website.index_suffix, &website.error_key]).flatten();
+    if texts.any(|text| text.len() > KEY_BYTES_MAX) {
+        let message = format!("a text of the website has more than {KEY_BYTES_MAX} bytes");
+        return Err(S3ErrorCode::InvalidRequest.because(message));
+    }
+    Ok(website.clone())
+}
+
+fn checked_target(target: Option<&LogTarget>) -> Result<Option<LogTarget>, Refusal> {
+    let Some(target) = target else { return Ok(None) };
+    check_bucket_name(&target.bucket)?;
+    if target.prefix.len() > LOG_PREFIX_BYTES_MAX {
+        let message =
+            format!("the prefix of the log has {} bytes; give it {LOG_PREFIX_BYTES_MAX}", target.prefix.len());
+        return Err(S3ErrorCode::InvalidArgument.because(message));
+    }
+    Ok(Some(target.clone()))
 }
 
 fn checked_tags(tags: &[Tag]) -> Result<Vec<Tag>, Refusal> {

@@ -386,10 +386,15 @@ pub(crate) fn version_text(stamp: VersionStamp, null: bool) -> String {
     }
 }
 
-/// The version a client names.
+/// The version a client names; what is no version id names none that there is.
 pub(crate) fn read_version_id(version_id: Option<&str>) -> Result<Version, Refusal> {
     let Some(version_id) = version_id else { return Ok(Version::Current) };
-    Version::parse(version_id).ok_or_else(|| S3ErrorCode::InvalidArgument.because("Invalid version id specified"))
+    Version::parse(version_id).ok_or_else(|| S3ErrorCode::NoSuchVersion.into())
+}
+
+/// The version that a listing continues behind.
+pub(crate) fn read_version_marker(marker: &str) -> Result<Version, Refusal> {
+    Version::parse(marker).ok_or_else(|| S3ErrorCode::InvalidArgument.because("Invalid version id specified"))
 }
 
 /// The whole of a version. `with_data`: with its bytes, or where they are; else only its parts, where it has some.

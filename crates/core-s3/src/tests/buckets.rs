@@ -181,6 +181,35 @@ fn regions_that_are_none_or_too_small_are_refused_before_anything_is_done() {
 }
 
 #[test]
+fn a_bucket_has_as_many_replicas_as_its_region_holds() {
+    let mut world = World::new(3);
+    account(&mut world, "ann");
+    world.call(create("first", "ann")).unwrap();
+    world.config.rule = "size=5 location=world".into();
+    let within =
+        |name: &str, region: &str| CreateBucket { location_constraint: Some(region.into()), ..create(name, "ann") };
+    world.call(within("photos", "fr-par")).unwrap();
+    let id = owner(&world, "photos").unwrap().1;
+    let rule = world.record(&clusters::shard(id, 1).unwrap()).unwrap().rule;
+    assert!(rule.contains("size=3") && rule.contains("location=fr-par"), "{rule}");
+}
+
+#[test]
+fn a_name_of_the_whole_world_is_no_region() {
+    let mut world = World::new(3);
+    account(&mut world, "ann");
+    world.config.region = Some("everywhere".into());
+    for (name, region) in [("photos", "everywhere"), ("films", "us-east-1")] {
+        world.call(CreateBucket { location_constraint: Some(region.into()), ..create(name, "ann") }).unwrap();
+        let location: BucketLocation = world.ask(GetBucketLocation { bucket: name.into() }).unwrap();
+        assert_eq!(location.location_constraint, "everywhere");
+        let id = owner(&world, name).unwrap().1;
+        let rule = world.record(&clusters::shard(id, 1).unwrap()).unwrap().rule;
+        assert!(!rule.contains("location=us") && !rule.contains("location=every"), "{rule}");
+    }
+}
+
+#[test]
 fn lists_come_in_pages_by_prefix() {
     let mut world = World::new(4);
     account(&mut world, "ann");

@@ -29,18 +29,12 @@ macro_rules! answers {
 answers! {
     on_get_bucket_accelerate_configuration GetBucketAccelerateConfigurationInput GetBucketAccelerateConfigurationOutput
         "s3:GetAccelerateConfiguration" Ok(dto::GetBucketAccelerateConfigurationOutput::default());
-    on_get_bucket_logging GetBucketLoggingInput GetBucketLoggingOutput
-        "s3:GetBucketLogging" Ok(dto::GetBucketLoggingOutput::default());
     on_get_bucket_notification_configuration GetBucketNotificationConfigurationInput GetBucketNotificationConfigurationOutput
         "s3:GetBucketNotification" Ok(dto::GetBucketNotificationConfigurationOutput::default());
     on_get_bucket_request_payment GetBucketRequestPaymentInput GetBucketRequestPaymentOutput
         "s3:GetBucketRequestPayment" Ok(dto::GetBucketRequestPaymentOutput {
             payer: Some(dto::Payer::from_static(dto::Payer::BUCKET_OWNER)),
         });
-    on_get_bucket_website GetBucketWebsiteInput GetBucketWebsiteOutput
-        "s3:GetBucketWebsite" Err(code(S3ErrorCode::NoSuchWebsiteConfiguration));
-    on_delete_bucket_website DeleteBucketWebsiteInput DeleteBucketWebsiteOutput
-        "s3:DeleteBucketWebsite" Ok(dto::DeleteBucketWebsiteOutput::default());
     on_get_bucket_replication GetBucketReplicationInput GetBucketReplicationOutput
         "s3:GetReplicationConfiguration" Err(code(S3ErrorCode::ReplicationConfigurationNotFoundError));
     on_delete_bucket_replication DeleteBucketReplicationInput DeleteBucketReplicationOutput

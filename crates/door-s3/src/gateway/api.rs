@@ -84,7 +84,9 @@ calls! {
     put_bucket_ownership_controls on_put_bucket_ownership_controls PutBucketOwnershipControlsInput PutBucketOwnershipControlsOutput;
     put_bucket_policy on_put_bucket_policy PutBucketPolicyInput PutBucketPolicyOutput;
     put_bucket_tagging on_put_bucket_tagging PutBucketTaggingInput PutBucketTaggingOutput;
+    put_bucket_logging on_put_bucket_logging PutBucketLoggingInput PutBucketLoggingOutput;
     put_bucket_versioning on_put_bucket_versioning PutBucketVersioningInput PutBucketVersioningOutput;
+    put_bucket_website on_put_bucket_website PutBucketWebsiteInput PutBucketWebsiteOutput;
     put_object on_put_object PutObjectInput PutObjectOutput;
     put_object_acl on_put_object_acl PutObjectAclInput PutObjectAclOutput;
     put_object_legal_hold on_put_object_legal_hold PutObjectLegalHoldInput PutObjectLegalHoldOutput;

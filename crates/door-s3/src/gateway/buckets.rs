@@ -1,13 +1,16 @@
-//! Calls on buckets as such.
+//! Calls on buckets as such, and on what they are to the world: websites, with access logs.
+//!
+//! Always: an access log goes to a bucket of the same owner alone, where the account that asks for it may put objects.
+//! Held by: `access_logs_go_where_their_owner_may_put`.
 
-use super::{refuse_blocked_acl, Gateway, Who};
+use super::{refuse_blocked_acl, sites, Gateway, Who};
 use crate::access::{may_create, may_list_buckets, reaches};
 use crate::convert::{asked_acl, owner_to_wire, timestamp};
 use crate::error::{because, code, to_s3};
 use crate::validate;
 use base_types::s3::{
-    Buckets, CreateAccount, CreateBucket, DeleteBucket, ListBuckets, ObjectOwnership, Owner, PublicAccessBlock,
-    S3ErrorCode,
+    Buckets, CreateAccount, CreateBucket, DeleteBucket, DeleteBucketWebsite, ListBuckets, ObjectOwnership, Owner,
+    PublicAccessBlock, PutBucketLogging, PutBucketWebsite, S3ErrorCode,
 };
 use s3s::dto;
 use s3s::{S3Request, S3Response, S3Result};
@@ -35,13 +38,10 @@ impl Gateway {
         let owner = owner.ok_or_else(|| code(S3ErrorCode::AccessDenied))?;
         let asked = asked_acl!(request.input, with_write);
         let input = request.input;
-        validate::bucket_name(&input.bucket).map_err(to_s3)?;
+        validate::new_bucket_name(&input.bucket).map_err(to_s3)?;
         let constraint = input.create_bucket_configuration.and_then(|configuration| configuration.location_constraint);
-        // Its own region is what every client asks for that is set to it: that is where buckets are anyway. Another
-        // is a wish for a place, which the metadata service grants or refuses.
-        let location_constraint = constraint
-            .map(|constraint| constraint.as_str().to_owned())
-            .filter(|region| !region.is_empty() && *region != self.region);
+        // A wish for a place, which the metadata service grants or refuses.
+        let location_constraint = constraint.map(|word| word.as_str().to_owned()).filter(|region| !region.is_empty());
         let older = self.older_bucket_defaults;
         let by_default = if older { ObjectOwnership::ObjectWriter } else { ObjectOwnership::default() };
         let object_ownership =
@@ -155,5 +155,86 @@ impl Gateway {
             continuation_token: page.continuation_token,
             prefix: input.prefix,
         }))
+    }
+
+    pub(super) async fn on_get_bucket_website(
+        &self,
+        request: S3Request<dto::GetBucketWebsiteInput>,
+    ) -> S3Result<S3Response<dto::GetBucketWebsiteOutput>> {
+        let bucket = self.open(&request, &request.input.bucket, "s3:GetBucketWebsite").await?.bucket;
+        let site = bucket.info.website.ok_or_else(|| code(S3ErrorCode::NoSuchWebsiteConfiguration))?;
+        let rules: Vec<dto::RoutingRule> = site.routing_rules.into_iter().map(sites::rule_to_wire).collect();
+        Ok(S3Response::new(dto::GetBucketWebsiteOutput {
+            error_document: site.error_key.map(|key| dto::ErrorDocument { key }),
+            index_document: site.index_suffix.map(|suffix| dto::IndexDocument { suffix }),
+            redirect_all_requests_to: site.redirect_all.map(|all| dto::RedirectAllRequestsTo {
+                host_name: all.host_name,
+                protocol: all.protocol.map(dto::Protocol::from),
+            }),
+            routing_rules: (!rules.is_empty()).then_some(rules),
+        }))
+    }
+
+    pub(super) async fn on_put_bucket_website(
+        &self,
+        request: S3Request<dto::PutBucketWebsiteInput>,
+    ) -> S3Result<S3Response<dto::PutBucketWebsiteOutput>> {
+        let bucket = self.open(&request, &request.input.bucket, "s3:PutBucketWebsite").await?.bucket;
+        let website = sites::site_of(request.input.website_configuration)?;
+        self.tell_of(&bucket, PutBucketWebsite { bucket: request.input.bucket, website }).await?;
+        Ok(S3Response::new(dto::PutBucketWebsiteOutput::default()))
+    }
+
+    pub(super) async fn on_delete_bucket_website(
+        &self,
+        request: S3Request<dto::DeleteBucketWebsiteInput>,
+    ) -> S3Result<S3Response<dto::DeleteBucketWebsiteOutput>> {
+        let bucket = self.open(&request, &request.input.bucket, "s3:DeleteBucketWebsite").await?.bucket;
+        self.tell_of(&bucket, DeleteBucketWebsite { bucket: request.input.bucket }).await?;
+        let mut response = S3Response::new(dto::DeleteBucketWebsiteOutput::default());
+        response.status = Some(hyper::StatusCode::NO_CONTENT);
+        Ok(response)
+    }
+
+    pub(super) async fn on_get_bucket_logging(
+        &self,
+        request: S3Request<dto::GetBucketLoggingInput>,
+    ) -> S3Result<S3Response<dto::GetBucketLoggingOutput>> {
+        let bucket = self.open(&request, &request.input.bucket, "s3:GetBucketLogging").await?.bucket;
+        let logging_enabled = bucket.info.logging.map(|to| dto::LoggingEnabled {
+            target_bucket: to.bucket,
+            target_prefix: to.prefix,
+            target_grants: None,
+            target_object_key_format: None,
+        });
+        Ok(S3Response::new(dto::GetBucketLoggingOutput { logging_enabled }))
+    }
+
+    pub(super) async fn on_put_bucket_logging(
+        &self,
+        request: S3Request<dto::PutBucketLoggingInput>,
+    ) -> S3Result<S3Response<dto::PutBucketLoggingOutput>> {
+        let opened = self.open(&request, &request.input.bucket, "s3:PutBucketLogging").await?;
+        let bucket = opened.bucket;
+        let logging = match request.input.bucket_logging_status.logging_enabled {
+            None => None,
+            Some(enabled) => {
+                let target = sites::target_of(enabled)?;
+                let refused = |message: &str| because(S3ErrorCode::InvalidTargetBucketForLogging, message);
+                let there = self.bucket(&opened.who, &target.bucket).await;
+                let there = there.map_err(|_| refused("The target bucket for logging does not exist"))?;
+                if there.owner.id != bucket.owner.id {
+                    return Err(refused(
+                        "The owner for the bucket to be logged and the target bucket must be the same.",
+                    ));
+                }
+                // One of the keys that the log will have.
+                let key = format!("{}2026-01-01-00-00-00-0123456789ABCDEF", target.prefix);
+                opened.who.authorize(&there, "s3:PutObject", Some(&key), None)?;
+                Some(target)
+            }
+        };
+        self.tell_of(&bucket, PutBucketLogging { bucket: request.input.bucket, logging }).await?;
+        Ok(S3Response::new(dto::PutBucketLoggingOutput::default()))
     }
 }

@@ -103,7 +103,7 @@ impl Gateway {
         let new_headers = is_replace(input.metadata_directive.as_ref().map(|word| word.as_str()), "metadata")?;
         let new_tags = is_replace(input.tagging_directive.as_ref().map(|word| word.as_str()), "tagging")?;
         self.refuse_copy_onto_itself(input, new_headers, &found)?;
-        let mut extras = self.extras(&opened, &input.key, asked_extras!(input))?;
+        let mut extras = self.extras(&opened, &input.key, asked_extras!(input)).await?;
         if !new_headers {
             let given = extras.headers.clone();
             extras.headers = found.headers.clone();
@@ -228,7 +228,7 @@ fn target_conditions(headers: &hyper::HeaderMap) -> S3Result<WriteConditions> {
         let parsed = header.map(|value| dto::ETagCondition::parse_http_header(value.as_bytes())).transpose();
         parsed.map_err(|_| because(S3ErrorCode::InvalidArgument, format!("{name} is neither an etag nor *")))
     };
-    write_conditions(condition("if-match")?.as_ref(), condition("if-none-match")?.as_ref())
+    Ok(write_conditions(condition("if-match")?.as_ref(), condition("if-none-match")?.as_ref()))
 }
 
 fn is_replace(word: Option<&str>, what: &str) -> S3Result<bool> {

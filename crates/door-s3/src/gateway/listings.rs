@@ -5,6 +5,7 @@
 
 use super::{Gateway, Opened};
 use crate::convert::{self, owner_to_wire, timestamp};
+use crate::document::is_odd;
 use crate::error::{because, to_s3};
 use crate::validate;
 use base_types::s3::*;
@@ -63,7 +64,7 @@ fn answer<T>(output: T, snapshot: bool) -> S3Result<S3Response<T>> {
     Ok(response)
 }
 
-/// How keys are written into a listing.
+/// How keys are written into a listing: as they are, or percent-encoded.
 #[derive(Clone, Copy)]
 struct Encoding {
     url: bool,
@@ -76,6 +77,16 @@ impl Encoding {
             Some("url") => Ok(Encoding { url: true }),
             Some(_) => Err(because(S3ErrorCode::InvalidArgument, "Invalid Encoding Method specified in Request")),
         }
+    }
+
+    /// As asked, and where XML has no way to write one of these: encoded unasked, and the answer says so.
+    fn fit<'a>(self, keys: impl Iterator<Item = &'a String>, more: &[&'a Option<String>]) -> Encoding {
+        let mut texts = keys.chain(more.iter().copied().flatten());
+        Encoding { url: self.url || texts.any(|text| text.contains(is_odd)) }
+    }
+
+    fn named(self) -> Option<dto::EncodingType> {
+        self.url.then(|| dto::EncodingType::from_static(dto::EncodingType::URL))
     }
 
     fn text(self, text: String) -> String {
@@ -148,7 +159,10 @@ impl Gateway {
             snapshot,
         };
         let page: ObjectPage = self.ask_of(&bucket, call).await?;
+        let keys = page.contents.iter().map(|entry| &entry.key).chain(&page.common_prefixes);
+        let encoding = encoding.fit(keys, &[&input.prefix, &input.delimiter, &input.marker, &page.next_marker]);
         let text = |text: String| encoding.text(text);
+        let prefix = input.prefix.unwrap_or_default();
         // The first version of the API gives the next marker only where a delimiter groups keys; of a snapshot it is
         // more than the last key, and told too.
         let more_than_key = page.next_marker.as_ref() != page.contents.last().map(|entry| &entry.key);
@@ -158,7 +172,8 @@ impl Gateway {
             page.contents.into_iter().map(|entry| object_to_wire(entry, encoding, true)).collect();
         let output = dto::ListObjectsOutput {
             name: Some(input.bucket),
-            prefix: Some(text(input.prefix.unwrap_or_default())),
+            // As it came: clients of this version do not decode it.
+            prefix: Some(if prefix.contains(is_odd) { text(prefix) } else { prefix }),
             marker: Some(text(input.marker.unwrap_or_default())),
             max_keys: shown(max_keys),
             is_truncated: Some(page.is_truncated),
@@ -166,7 +181,7 @@ impl Gateway {
             common_prefixes: encoding.prefixes(page.common_prefixes),
             delimiter: input.delimiter.map(text),
             next_marker,
-            encoding_type: input.encoding_type,
+            encoding_type: encoding.named(),
             request_charged: None,
         };
         answer(output, snapshot)
@@ -197,6 +212,8 @@ impl Gateway {
             snapshot,
         };
         let page: ObjectPage = self.ask_of(&bucket, call).await?;
+        let keys = page.contents.iter().map(|entry| &entry.key).chain(&page.common_prefixes);
+        let encoding = encoding.fit(keys, &[&input.prefix, &input.delimiter, &input.start_after]);
         let text = |text: String| encoding.text(text);
         let contents: Vec<dto::Object> =
             page.contents.into_iter().map(|entry| object_to_wire(entry, encoding, with_owner)).collect();
@@ -211,7 +228,7 @@ impl Gateway {
             contents: Some(contents),
             common_prefixes: encoding.prefixes(page.common_prefixes),
             delimiter: input.delimiter.map(text),
-            encoding_type: input.encoding_type,
+            encoding_type: encoding.named(),
             start_after: input.start_after.map(text),
             request_charged: None,
         };
@@ -246,6 +263,9 @@ impl Gateway {
             snapshot,
         };
         let page: VersionPage = self.ask_of(&bucket, call).await?;
+        let keys = page.versions.iter().map(|entry| &entry.key).chain(&page.common_prefixes);
+        let more = [&input.prefix, &input.delimiter, &input.key_marker, &page.next_key_marker];
+        let encoding = encoding.fit(keys, &more);
         let text = |text: String| encoding.text(text);
         let (markers, versions): (Vec<_>, Vec<_>) = page.versions.into_iter().partition(|entry| entry.delete_marker);
         let marker = |entry: VersionEntry| dto::DeleteMarkerEntry {
@@ -272,7 +292,7 @@ impl Gateway {
             common_prefixes: encoding.prefixes(page.common_prefixes),
             delete_markers: (!markers.is_empty()).then(|| markers.into_iter().map(marker).collect()),
             delimiter: input.delimiter.map(text),
-            encoding_type: input.encoding_type.clone(),
+            encoding_type: encoding.named(),
             is_truncated: Some(page.is_truncated),
             key_marker: Some(text(input.key_marker.unwrap_or_default())),
             max_keys: shown(max_keys),
@@ -306,6 +326,9 @@ impl Gateway {
             encoding_type: None,
         };
         let page: Uploads = self.ask_of(&bucket, call).await?;
+        let keys = page.uploads.iter().map(|entry| &entry.key).chain(&page.common_prefixes);
+        let more = [&input.prefix, &input.delimiter, &input.key_marker, &page.next_key_marker];
+        let encoding = encoding.fit(keys, &more);
         let text = |text: String| encoding.text(text);
         let upload = |entry: UploadEntry| dto::MultipartUpload {
             checksum_algorithm: entry
@@ -325,7 +348,7 @@ impl Gateway {
             bucket: Some(input.bucket),
             common_prefixes: encoding.prefixes(page.common_prefixes),
             delimiter: input.delimiter.map(text),
-            encoding_type: input.encoding_type.clone(),
+            encoding_type: encoding.named(),
             is_truncated: Some(page.is_truncated),
             key_marker: Some(text(input.key_marker.unwrap_or_default())),
             max_uploads: shown(max_uploads),
@@ -343,8 +366,8 @@ impl Gateway {
         request: S3Request<dto::ListPartsInput>,
     ) -> S3Result<S3Response<dto::ListPartsOutput>> {
         let input = &request.input;
-        let Opened { bucket, .. } =
-            self.open_key(&request, &input.bucket, &input.key, "s3:ListMultipartUploadParts").await?;
+        let at = (&*input.bucket, &*input.key, &*input.upload_id);
+        let Opened { bucket, .. } = self.open_upload(&request, at, "s3:ListMultipartUploadParts").await?;
         refuse_snapshot(&request)?;
         let input = request.input;
         validate::key(&input.key).map_err(to_s3)?;

@@ -1,9 +1,11 @@
 //! Uploads in several parts.
 
 use super::objects::{
-    announced, asked_extras, empty_body, named_algorithm, promised_length, refuse_customer_keys, write_conditions,
+    announced, asked_extras, empty_body, named_algorithm, promised_length, promised_md5, refuse_customer_keys,
+    refuse_other_checksums, write_conditions,
 };
 use super::{Bucket, Gateway, Opened};
+use crate::access::Denied;
 use crate::checksum;
 use crate::convert::{self, checksums_of, set_checksums};
 use crate::error::{because, code, to_s3};
@@ -32,6 +34,31 @@ pub(super) fn part_promise(upload: &UploadEntry) -> Promise {
 }
 
 impl Gateway {
+    /// Opens a bucket for a call on an upload. Where nothing allows or denies the call itself, who may put the key may
+    /// make it on what he began.
+    pub(super) async fn open_upload<T>(
+        &self,
+        request: &S3Request<T>,
+        (bucket, key, upload_id): (&str, &str, &str),
+        action: &str,
+    ) -> S3Result<Opened> {
+        let who = self.who(request).await?;
+        let bucket = self.bucket(&who, bucket).await?;
+        who.expect_owner(&bucket)?;
+        validate::key(key).map_err(to_s3)?;
+        let denied = || code(S3ErrorCode::AccessDenied);
+        match (who.judged(&bucket, action, Some(key)), who.caller.account()) {
+            (Ok(()), _) => {}
+            (Err(Denied::NotAllowed), Some(account)) => {
+                who.authorize(&bucket, "s3:PutObject", Some(key), None)?;
+                let upload = self.upload(&bucket, key, upload_id).await?;
+                upload.initiator.filter(|initiator| initiator.id == account).ok_or_else(denied)?;
+            }
+            (Err(_), _) => return Err(denied()),
+        }
+        Ok(Opened { who, bucket })
+    }
+
     /// An upload that is under way.
     pub(super) async fn upload(&self, bucket: &Bucket, key: &str, upload_id: &str) -> S3Result<UploadEntry> {
         let call = ListParts {
@@ -51,7 +78,7 @@ impl Gateway {
         let input = &request.input;
         let opened = self.open_key(&request, &input.bucket, &input.key, "s3:PutObject").await?;
         refuse_customer_keys!(input);
-        let extras = self.extras(&opened, &input.key, asked_extras!(input))?;
+        let extras = self.extras(&opened, &input.key, asked_extras!(input)).await?;
         let algorithm = named_algorithm(input.checksum_algorithm.as_ref())?;
         let kind = input.checksum_type.as_ref().map(|word| convert::type_of(word.as_str())).transpose()?;
         let kind = match (algorithm, kind) {
@@ -88,7 +115,8 @@ impl Gateway {
             bucket: Some(request.input.bucket),
             key: Some(request.input.key),
             upload_id: Some(created.upload_id),
-            checksum_algorithm: request.input.checksum_algorithm,
+            checksum_algorithm: algorithm
+                .map(|algorithm| dto::ChecksumAlgorithm::from_static(convert::algorithm_word(algorithm))),
             checksum_type: convert::type_to_wire(kind),
             server_side_encryption: encryption.map(dto::ServerSideEncryption::from),
             ..Default::default()
@@ -101,6 +129,7 @@ impl Gateway {
     ) -> S3Result<S3Response<dto::UploadPartOutput>> {
         let key = &request.input.key;
         let Opened { bucket, .. } = self.open_key(&request, &request.input.bucket, key, "s3:PutObject").await?;
+        refuse_other_checksums(&request.headers)?;
         let body = request.input.body.take().unwrap_or_else(empty_body);
         let trailers = request.trailing_headers.take();
         let input = &request.input;
@@ -109,7 +138,7 @@ impl Gateway {
         let upload = self.upload(&bucket, &input.key, &input.upload_id).await?;
         let promise = Promise {
             length: Some(promised_length(&request.headers, input.content_length)?),
-            md5: input.content_md5.clone(),
+            md5: promised_md5(&request.headers, input.content_md5.as_ref())?,
             checksums: checksums_of!(input),
             trailers,
             trailing: announced(&request.headers),
@@ -146,7 +175,7 @@ impl Gateway {
         let named = named.ok_or_else(|| code(S3ErrorCode::MalformedXML))?;
         let parts = named.iter().map(completed_part).collect::<S3Result<Vec<CompletedPart>>>()?;
         validate::completed_parts(&parts).map_err(to_s3)?;
-        let conditions = write_conditions(input.if_match.as_ref(), input.if_none_match.as_ref())?;
+        let conditions = write_conditions(input.if_match.as_ref(), input.if_none_match.as_ref());
         let promised = checksums_of!(input);
         checksum::well_formed(&promised).map_err(to_s3)?;
         let known = self.all_parts(&bucket, &input.key, &input.upload_id).await?;
@@ -215,8 +244,8 @@ impl Gateway {
         request: S3Request<dto::AbortMultipartUploadInput>,
     ) -> S3Result<S3Response<dto::AbortMultipartUploadOutput>> {
         let input = &request.input;
-        let Opened { bucket, .. } =
-            self.open_key(&request, &input.bucket, &input.key, "s3:AbortMultipartUpload").await?;
+        let at = (&*input.bucket, &*input.key, &*input.upload_id);
+        let Opened { bucket, .. } = self.open_upload(&request, at, "s3:AbortMultipartUpload").await?;
         let input = request.input;
         let call = AbortMultipartUpload {
             bucket: input.bucket,

@@ -1,6 +1,7 @@
 //! Put, get, head and delete.
 
-use super::{now_ms, Bucket, Gateway, Opened, VersionCall, Who};
+use super::expiry::Subject;
+use super::{now_ms, with_headers, Bucket, Gateway, Opened, VersionCall, Who};
 use crate::convert::{self, checksums_of, set_checksums, AskedAcl};
 use crate::error::{because, code, to_s3};
 use crate::form::Upload;
@@ -106,29 +107,56 @@ pub(super) fn promised_length(headers: &hyper::HeaderMap, content_length: Option
     length.ok_or_else(|| code(S3ErrorCode::MissingContentLength))
 }
 
-/// The algorithm a request names without its value.
+/// The algorithm a request names without its value. `MD5` is none of those that are kept: every body's is computed
+/// anyway, and is its etag.
 pub(super) fn named_algorithm(algorithm: Option<&dto::ChecksumAlgorithm>) -> S3Result<Option<ChecksumAlgorithm>> {
-    algorithm.map(|word| convert::algorithm_of(word.as_str())).transpose()
+    let named = algorithm.filter(|word| !word.as_str().eq_ignore_ascii_case("MD5"));
+    named.map(|word| convert::algorithm_of(word.as_str())).transpose()
 }
 
-/// The conditions of a write on the current version: an etag, or that there is none.
+/// The MD5 that a request promises, by either of its headers.
+pub(super) fn promised_md5(headers: &hyper::HeaderMap, content_md5: Option<&String>) -> S3Result<Option<String>> {
+    let checksum = headers.get(crate::upload::CHECKSUM_MD5).and_then(|value| value.to_str().ok());
+    match (content_md5, checksum) {
+        (Some(one), Some(other)) if one != other => Err(code(S3ErrorCode::BadDigest)),
+        (one, other) => Ok(one.map(String::as_str).or(other).map(str::to_owned)),
+    }
+}
+
+/// Refuses checksums that would be passed over: of algorithms that are not offered.
+pub(super) fn refuse_other_checksums(headers: &hyper::HeaderMap) -> S3Result<()> {
+    const OTHER: [&str; 4] = ["algorithm", "type", "mode", "md5"];
+    let known = |name: &str| {
+        OTHER.contains(&name) || ChecksumAlgorithm::ALL.iter().any(|known| crate::checksum::header_name(*known) == name)
+    };
+    let trailers = headers.get("x-amz-trailer").and_then(|value| value.to_str().ok()).unwrap_or("");
+    let trailers = trailers.split(',').map(|name| name.trim().to_ascii_lowercase());
+    let mut names = headers.keys().map(|name| name.as_str().to_owned()).chain(trailers);
+    match names.find(|name| name.strip_prefix("x-amz-checksum-").is_some_and(|kind| !known(kind))) {
+        None => Ok(()),
+        Some(name) => {
+            let message =
+                format!("{name} is of an algorithm that is not offered; docs/guides/s3.md lists those that are");
+            Err(because(S3ErrorCode::InvalidRequest, message))
+        }
+    }
+}
+
+/// The conditions of a write on the current version: that it has an etag or has it not, that there is one or is none.
 pub(super) fn write_conditions(
     if_match: Option<&dto::ETagCondition>,
     if_none_match: Option<&dto::ETagCondition>,
-) -> S3Result<WriteConditions> {
-    if matches!(if_none_match, Some(dto::ETagCondition::ETag(_))) {
-        return Err(because(S3ErrorCode::NotImplemented, "If-None-Match of a write takes * alone; send *"));
-    }
-    Ok(WriteConditions {
+) -> WriteConditions {
+    WriteConditions {
         if_match: if_match.map(convert::condition),
         if_none_match: if_none_match.map(convert::condition),
         ..WriteConditions::default()
-    })
+    }
 }
 
 impl Gateway {
     /// Checks what a new object is put with, and that the caller may put it so.
-    pub(super) fn extras(&self, opened: &Opened, key: &str, asked: AskedExtras<'_>) -> S3Result<Extras> {
+    pub(super) async fn extras(&self, opened: &Opened, key: &str, asked: AskedExtras<'_>) -> S3Result<Extras> {
         validate::headers(&asked.headers).map_err(to_s3)?;
         let tags = asked.tagging.map(validate::tagging_header).transpose().map_err(to_s3)?.unwrap_or_default();
         let retention = convert::retention_of(asked.lock_mode, asked.lock_until)?;
@@ -153,6 +181,7 @@ impl Gateway {
             return Err(because(S3ErrorCode::InvalidArgument, "The retain until date must be in the future!"));
         }
         let acl = self.new_object_acl(opened, &asked.acl)?;
+        self.grantees().check(&acl).await?;
         Ok(Extras { headers: asked.headers, tags, acl, retention, legal_hold })
     }
 
@@ -161,6 +190,7 @@ impl Gateway {
         mut request: S3Request<dto::PutObjectInput>,
     ) -> S3Result<S3Response<dto::PutObjectOutput>> {
         let opened = self.open_key(&request, &request.input.bucket, &request.input.key, "s3:PutObject").await?;
+        refuse_other_checksums(&request.headers)?;
         let body = request.input.body.take();
         let trailers: Option<TrailingHeaders> = request.trailing_headers.take();
         let input = &request.input;
@@ -171,8 +201,8 @@ impl Gateway {
                 "appending to an object is not offered; put the whole object",
             ));
         }
-        let extras = self.extras(&opened, &input.key, asked_extras!(input))?;
-        let conditions = write_conditions(input.if_match.as_ref(), input.if_none_match.as_ref())?;
+        let extras = self.extras(&opened, &input.key, asked_extras!(input)).await?;
+        let conditions = write_conditions(input.if_match.as_ref(), input.if_none_match.as_ref());
         let by_form = request.extensions.get::<Upload>().map(|upload| upload.length.clone());
         let length = match &by_form {
             None => Some(promised_length(&request.headers, input.content_length)?),
@@ -182,7 +212,7 @@ impl Gateway {
         let promise = Promise {
             length,
             bytes_min,
-            md5: input.content_md5.clone(),
+            md5: promised_md5(&request.headers, input.content_md5.as_ref())?,
             checksums: checksums_of!(input),
             algorithm: named_algorithm(input.checksum_algorithm.as_ref())?,
             trailers,
@@ -207,8 +237,12 @@ impl Gateway {
             data_expires_ms: received.expires_ms,
         };
         let encryption = call.headers.server_side_encryption.clone();
+        let tags = call.tags.clone();
         let put: PutObjectAnswer = self.commit(&opened.bucket, &received, call).await?;
+        let subject =
+            Subject { key: &input.key, size: received.hashed.length, tags: &tags, last_modified_ms: now_ms() };
         let mut output = dto::PutObjectOutput {
+            expiration: self.rules.expiration(&*self.metadata, &opened.bucket, subject).await,
             e_tag: Some(convert::etag(&put.etag)),
             version_id: put.version_id,
             checksum_type: convert::type_to_wire(put.checksums.checksum_type),
@@ -245,7 +279,7 @@ impl Gateway {
         loop {
             let found = self.version(&read_call(&who, &bucket, &input.key, input.version_id.as_deref(), true)).await?;
             refuse_marker(&found)?;
-            conditions_of(input).check(&found.etag, found.last_modified_ms).map_err(code)?;
+            check_read(&conditions_of(input), &found)?;
             let asked = AskedRange { range: input.range, part_number: input.part_number };
             let ranged = asked.resolve(&found)?;
             let data = found.data.clone().unwrap_or_default();
@@ -255,7 +289,10 @@ impl Gateway {
                     let stream = stream.map(|piece| piece.map_err(std::io::Error::other));
                     let body = StreamingBlob::wrap(sync_wrapper::SyncStream::new(stream));
                     let enabled = input.checksum_mode.is_some();
-                    let output = get_output(&found, &ranged, body, left, enabled);
+                    let mut output = get_output(&found, &ranged, body, left, enabled);
+                    if input.version_id.is_none() {
+                        output.expiration = self.rules.expiration(&*self.metadata, &bucket, subject_of(&found)).await;
+                    }
                     let mut response = S3Response::new(output);
                     if ranged.partial {
                         response.status = Some(hyper::StatusCode::PARTIAL_CONTENT);
@@ -279,10 +316,9 @@ impl Gateway {
         who.expect_owner(&bucket)?;
         let found = self.version(&read_call(&who, &bucket, &input.key, input.version_id.as_deref(), false)).await?;
         refuse_marker(&found)?;
-        conditions_of(input).check(&found.etag, found.last_modified_ms).map_err(code)?;
+        check_read(&conditions_of(input), &found)?;
         let asked = AskedRange { range: input.range, part_number: input.part_number };
         let ranged = asked.resolve(&found)?;
-        let whole = !ranged.partial;
         let mut output = dto::HeadObjectOutput {
             accept_ranges: Some("bytes".to_owned()),
             content_length: i64::try_from(ranged.bytes.end - ranged.bytes.start).ok(),
@@ -295,10 +331,17 @@ impl Gateway {
             ..Default::default()
         };
         set_version_headers!(output, &found);
-        if input.checksum_mode.is_some() && whole {
-            set_checksums!(output, &found.checksums);
+        if input.checksum_mode.is_some() {
+            set_checksums!(output, ranged.checksums(&found));
+        }
+        if input.version_id.is_none() {
+            output.expiration = self.rules.expiration(&*self.metadata, &bucket, subject_of(&found)).await;
         }
         let mut response = S3Response::new(output);
+        if !found.tags.is_empty() {
+            // s3s has no such field in this answer.
+            response.headers.insert("x-amz-tagging-count", found.tags.len().into());
+        }
         if ranged.partial {
             response.status = Some(hyper::StatusCode::PARTIAL_CONTENT);
         }
@@ -478,6 +521,26 @@ fn conditions_of(input: &impl Conditional) -> ReadConditions {
     input.conditions()
 }
 
+/// A version as rules of lifecycle look at it.
+pub(super) fn subject_of(found: &ObjectVersion) -> Subject<'_> {
+    Subject { key: &found.key, size: found.size, tags: &found.tags, last_modified_ms: found.last_modified_ms }
+}
+
+/// Whether a version is to be read; who has it already learns which it is.
+fn check_read(conditions: &ReadConditions, found: &ObjectVersion) -> S3Result<()> {
+    conditions.check(&found.etag, found.last_modified_ms).map_err(|refused| {
+        if refused != S3ErrorCode::NotModified {
+            return code(refused);
+        }
+        let mut headers = vec![
+            ("etag", format!("\"{}\"", found.etag)),
+            ("last-modified", convert::http_date(&convert::timestamp(found.last_modified_ms))),
+        ];
+        headers.extend(found.version_id.clone().map(|id| ("x-amz-version-id", id)));
+        with_headers(code(refused), &headers)
+    })
+}
+
 /// Which bytes are asked for.
 pub(super) struct AskedRange {
     pub range: Option<dto::Range>,
@@ -490,6 +553,15 @@ pub(super) struct Ranged {
     /// Less than all was asked for, even if that is all there is.
     pub partial: bool,
     pub parts_count: Option<i32>,
+    /// The checksums of these bytes, where they are known.
+    checksums: Known,
+}
+
+/// Which checksums are those of the bytes that are given.
+enum Known {
+    OfWhole,
+    OfPart(Checksums),
+    None,
 }
 
 impl AskedRange {
@@ -500,22 +572,38 @@ impl AskedRange {
                 S3ErrorCode::InvalidRequest,
                 "Cannot specify both Range header and partNumber query parameter",
             )),
-            (None, None) => Ok(Ranged { bytes: 0..found.size, partial: false, parts_count: None }),
+            (None, None) => {
+                Ok(Ranged { bytes: 0..found.size, partial: false, parts_count: None, checksums: Known::OfWhole })
+            }
             (Some(range), None) => {
-                let bytes = range.check(found.size).map_err(|_| code(S3ErrorCode::InvalidRange))?;
-                Ok(Ranged { bytes, partial: true, parts_count: None })
+                let unmet = |_| {
+                    let size = [("content-range", format!("bytes */{}", found.size))];
+                    with_headers(code(S3ErrorCode::InvalidRange), &size)
+                };
+                let bytes = range.check(found.size).map_err(unmet)?;
+                Ok(Ranged { bytes, partial: true, parts_count: None, checksums: Known::None })
             }
             (None, Some(number)) => {
                 let number = validate::part_number(number).map_err(to_s3)?;
-                let bytes = part_range(found, number)
+                let (bytes, checksums) = part_range(found, number)
                     .ok_or_else(|| because(S3ErrorCode::InvalidRange, "The requested partnumber is not satisfiable"))?;
-                Ok(Ranged { bytes, partial: true, parts_count })
+                Ok(Ranged { bytes, partial: true, parts_count, checksums })
             }
         }
     }
 }
 
 impl Ranged {
+    fn checksums<'a>(&'a self, found: &'a ObjectVersion) -> &'a Checksums {
+        const NONE: &Checksums =
+            &Checksums { crc32: None, crc32c: None, crc64nvme: None, sha1: None, sha256: None, checksum_type: None };
+        match &self.checksums {
+            Known::OfWhole => &found.checksums,
+            Known::OfPart(checksums) => checksums,
+            Known::None => NONE,
+        }
+    }
+
     fn content_range(&self, size: u64) -> Option<String> {
         (self.partial && !self.bytes.is_empty())
             .then(|| format!("bytes {}-{}/{size}", self.bytes.start, self.bytes.end - 1))
@@ -523,12 +611,14 @@ impl Ranged {
 }
 
 /// The bytes of a part, counted as it was completed; an object put at once is its own part 1.
-fn part_range(found: &ObjectVersion, number: u32) -> Option<Range<u64>> {
-    let Some(Data::Parts(parts)) = &found.data else { return (number == 1).then_some(0..found.size) };
+fn part_range(found: &ObjectVersion, number: u32) -> Option<(Range<u64>, Known)> {
+    let Some(Data::Parts(parts)) = &found.data else {
+        return (number == 1).then_some((0..found.size, Known::OfWhole));
+    };
     let mut start = 0;
     for part in parts {
         if part.part_number == number {
-            return Some(start..start + part.size);
+            return Some((start..start + part.size, Known::OfPart(part.checksums.clone())));
         }
         start += part.size;
     }
@@ -552,8 +642,10 @@ fn get_output(
         ..Default::default()
     };
     set_version_headers!(output, found);
-    if checksums && !ranged.partial {
-        set_checksums!(output, &found.checksums);
+    if checksums {
+        set_checksums!(output, ranged.checksums(found));
+    }
+    if checksums && !matches!(ranged.checksums, Known::None) {
         output.checksum_type = convert::type_to_wire(found.checksums.checksum_type);
     }
     output

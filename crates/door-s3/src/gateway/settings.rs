@@ -21,6 +21,7 @@ macro_rules! delete_setting {
             ) -> S3Result<S3Response<dto::$output>> {
                 let bucket = self.open(&request, &request.input.bucket, $right).await?.bucket;
                 self.tell_of(&bucket, $call { bucket: request.input.bucket }).await?;
+                self.rules.forget(&bucket.bucket);
                 Ok(S3Response::new(dto::$output::default()))
             })*
         }
@@ -44,7 +45,7 @@ impl Gateway {
     ) -> S3Result<S3Response<dto::GetBucketAclOutput>> {
         let acl = self.open(&request, &request.input.bucket, "s3:GetBucketAcl").await?.bucket.info.acl;
         Ok(S3Response::new(dto::GetBucketAclOutput {
-            grants: Some(convert::grants_to_wire(&acl)),
+            grants: Some(convert::grants_to_wire(&acl, &self.grantees().names(&acl).await)),
             owner: Some(convert::owner_to_wire(&acl.owner)),
         }))
     }
@@ -71,6 +72,7 @@ impl Gateway {
             return Err(code(S3ErrorCode::AccessControlListNotSupported));
         }
         refuse_blocked_acl(&bucket, &acl)?;
+        self.grantees().check(&acl).await?;
         self.tell_of(&bucket, PutBucketAcl { bucket: input.bucket, acl }).await?;
         Ok(S3Response::new(dto::PutBucketAclOutput::default()))
     }
@@ -386,9 +388,16 @@ impl Gateway {
         let configuration = request.input.lifecycle_configuration.ok_or_else(|| code(S3ErrorCode::MalformedXML))?;
         let rules = configuration.rules.into_iter().map(rule_of).collect::<S3Result<Vec<LifecycleRule>>>()?;
         validate::lifecycle(&rules).map_err(to_s3)?;
+        self.rules.forget(&bucket.bucket);
         self.tell_of(&bucket, PutBucketLifecycleConfiguration { bucket: request.input.bucket, rules }).await?;
+        self.rules.forget(&bucket.bucket);
         Ok(S3Response::new(dto::PutBucketLifecycleConfigurationOutput::default()))
     }
+}
+
+/// The name of a rule that came without.
+fn rule_id() -> String {
+    format!("rule-{}", crate::stamp::RequestId::new().as_str())
 }
 
 /// A day count as we have it; what is no such count becomes 0, which `validate` refuses.
@@ -418,10 +427,11 @@ fn rule_of(rule: dto::LifecycleRule) -> S3Result<LifecycleRule> {
     }
     let filter = match rule.filter {
         Some(filter) => filter_of(filter)?,
-        None => LifecycleFilter { prefix: rule.prefix, ..LifecycleFilter::default() },
+        None => LifecycleFilter { prefix: rule.prefix.clone(), ..LifecycleFilter::default() },
     };
     Ok(LifecycleRule {
-        id: rule.id.filter(|id| !id.is_empty()),
+        id: Some(rule.id.filter(|id| !id.is_empty()).unwrap_or_else(rule_id)),
+        prefix_beside: rule.prefix.is_some(),
         enabled,
         filter,
         expiration: rule.expiration.map(|expiration| Expiration {
@@ -471,6 +481,7 @@ fn rule_to_wire(rule: LifecycleRule) -> dto::LifecycleRule {
     let signed = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
     let long = |bytes: Option<u64>| bytes.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
     let LifecycleFilter { prefix, tags, object_size_greater_than, object_size_less_than } = rule.filter;
+    let beside = rule.prefix_beside.then(|| prefix.clone().unwrap_or_default());
     let (above, below) = (long(object_size_greater_than), long(object_size_less_than));
     let conditions =
         usize::from(prefix.is_some()) + tags.len() + usize::from(above.is_some()) + usize::from(below.is_some());
@@ -505,7 +516,7 @@ fn rule_to_wire(rule: LifecycleRule) -> dto::LifecycleRule {
             days: expiration.days.map(signed),
             expired_object_delete_marker: expiration.expired_object_delete_marker,
         }),
-        filter: Some(filter),
+        filter: (!rule.prefix_beside).then_some(filter),
         id: rule.id,
         noncurrent_version_expiration: rule.noncurrent_version_expiration.map(|noncurrent| {
             dto::NoncurrentVersionExpiration {
@@ -514,7 +525,7 @@ fn rule_to_wire(rule: LifecycleRule) -> dto::LifecycleRule {
             }
         }),
         noncurrent_version_transitions: None,
-        prefix: None,
+        prefix: beside,
         status: dto::ExpirationStatus::from_static(status),
         transitions: None,
     }

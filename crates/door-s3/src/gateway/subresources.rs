@@ -136,7 +136,7 @@ impl Gateway {
         let at = (&*input.bucket, &*input.key, input.version_id.as_deref());
         let (_, found) = self.subject(&request, at, ("s3:GetObjectAcl", "s3:GetObjectVersionAcl")).await?;
         Ok(S3Response::new(dto::GetObjectAclOutput {
-            grants: Some(convert::grants_to_wire(&found.acl)),
+            grants: Some(convert::grants_to_wire(&found.acl, &self.grantees().names(&found.acl).await)),
             owner: Some(convert::owner_to_wire(&found.acl.owner)),
             request_charged: None,
         }))
@@ -167,6 +167,7 @@ impl Gateway {
             return Err(code(S3ErrorCode::AccessControlListNotSupported));
         }
         refuse_blocked_acl(&bucket, &acl)?;
+        self.grantees().check(&acl).await?;
         let call = PutObjectAcl { bucket: input.bucket, key: input.key, version_id: input.version_id, acl };
         let _: VersionChanged = self.ask_of(&bucket, call).await?;
         Ok(S3Response::new(dto::PutObjectAclOutput::default()))
@@ -235,13 +236,22 @@ impl Gateway {
             .map_err(|_| code(S3ErrorCode::MalformedXML))?;
         let mut who = self.who(&request).await?;
         for_retention(&mut who.context, retention);
-        let (bucket, _) = self.subject_for(&who, at, ("s3:PutObjectRetention", "s3:PutObjectRetention")).await?;
+        let rights = ("s3:PutObjectRetention", "s3:PutObjectRetention");
+        let (bucket, found) = self.subject_for(&who, at, rights).await?;
         needs_lock(&bucket)?;
         let bypass = input.bypass_governance_retention.unwrap_or(false);
         if bypass {
             who.authorize(&bucket, "s3:BypassGovernanceRetention", Some(&input.key), None)?;
         }
         let input = request.input;
+        let became = |mode| retention.is_some_and(|retention| retention.mode == mode);
+        let governed = found
+            .retention
+            .is_some_and(|kept| kept.mode == RetentionMode::Governance && kept.retain_until_ms > now_ms());
+        if governed && became(RetentionMode::Compliance) && !bypass {
+            let message = "the version is locked in governance mode; send x-amz-bypass-governance-retention: true";
+            return Err(because(S3ErrorCode::AccessDenied, message));
+        }
         if retention.is_some_and(|retention| retention.retain_until_ms <= now_ms()) {
             return Err(because(S3ErrorCode::InvalidArgument, "The retain until date must be in the future!"));
         }

@@ -45,7 +45,7 @@ impl Sessions for Fake {
 
 fn service(home: &std::path::Path) -> Service {
     let store = crate::store::LocalStore::open(home).unwrap();
-    let gateway = Gateway::new(Arc::new(MemoryMetadata::new("eu")), Arc::new(store), "eu");
+    let gateway = Gateway::new(Arc::new(MemoryMetadata::new("eu")), Arc::new(store));
     Service::new(gateway, &ServiceConfig::default()).unwrap().with_sessions(Arc::new(Fake))
 }
 

@@ -55,7 +55,8 @@ impl State {
     }
 
     fn create_bucket(&mut self, call: CreateBucket) -> Answered {
-        if let Some(region) = call.location_constraint.as_deref().filter(|region| *region != self.region) {
+        let anywhere = [self.region.as_str(), "us-east-1"];
+        if let Some(region) = call.location_constraint.as_deref().filter(|region| !anywhere.contains(region)) {
             let message = format!("no bucket can be in {region}");
             return Err(S3ErrorCode::InvalidLocationConstraint.because(message));
         }
@@ -82,7 +83,7 @@ impl State {
             object_ownership: Some(call.object_ownership),
             public_access_block: (!call.open_to_public).then_some(all),
             object_lock: lock.then_some(ObjectLockConfiguration { enabled: true, default_retention: None }),
-            encryption: Some(Encryption { sse_algorithm: "AES256".into(), bucket_key_enabled: false }),
+            encryption: None,
             ..BucketInfo::default()
         };
         self.buckets.insert(call.bucket, Bucket { info, ..Bucket::default() });
@@ -160,10 +161,13 @@ impl State {
             }
             A::DeletePublicAccessBlock(call) => set!(call, info.public_access_block = None),
             A::PutObjectLockConfiguration(call) => set!(call, info.object_lock = Some(call.object_lock)),
-            A::PutBucketEncryption(call) => set!(call, info.encryption = Some(call.encryption)),
+            A::PutBucketEncryption(_) => Err(S3ErrorCode::NotImplemented.into()),
             A::DeleteBucketEncryption(call) => set!(call, info.encryption = None),
             A::PutBucketQuota(call) => set!(call, info.quota = Some(call.quota)),
             A::DeleteBucketQuota(call) => set!(call, info.quota = None),
+            A::PutBucketWebsite(call) => set!(call, info.website = Some(call.website)),
+            A::DeleteBucketWebsite(call) => set!(call, info.website = None),
+            A::PutBucketLogging(call) => set!(call, info.logging = call.logging),
             other => Err(S3ErrorCode::NotImplemented.because(format!("{} is not asked by the gateway", other.name()))),
         }
     }

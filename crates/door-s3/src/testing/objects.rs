@@ -20,7 +20,7 @@ pub(super) fn check_conditions(bucket: &Bucket, key: &str, conditions: &WriteCon
 fn check_version_id(id: Option<&str>) -> Result<(), Refusal> {
     let legal = |id: &str| id == NULL_VERSION || (id.len() == 20 && id.bytes().all(|byte| byte.is_ascii_hexdigit()));
     match id {
-        Some(id) if !legal(id) => Err(S3ErrorCode::InvalidArgument.because("Invalid version id specified")),
+        Some(id) if !legal(id) => Err(S3ErrorCode::NoSuchVersion.into()),
         _ => Ok(()),
     }
 }

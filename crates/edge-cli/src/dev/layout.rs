@@ -30,6 +30,8 @@ use std::path::{Path, PathBuf};
 const WORLD: &str = "dev";
 /// The region of buckets made at any node's gateway.
 pub const REGION: &str = "fr-par";
+/// Below it buckets are websites: a browser looks for hosts below `localhost` on its own machine.
+pub const WEBSITES: &str = "s3-website.localhost";
 /// What marks a data directory as made by `hive dev`.
 const MARKER: &str = "hive-dev.json";
 /// What the process that has the directory holds.
@@ -302,6 +304,7 @@ impl Plan {
                 proxies: Vec::new(),
                 data_options: Default::default(),
                 older_bucket_defaults: self.older_bucket_defaults,
+                website_domains: vec![WEBSITES.into(), format!("{WEBSITES}:{}", place.s3_port)],
             }),
             etcd: Some(EtcdSection {
                 listen: place.etcd(),

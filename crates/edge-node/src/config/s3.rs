@@ -55,7 +55,13 @@ pub(super) fn check(
         return checker
             .refuse(format!("{line}s3.region is {region:?}"), "use 1 to 63 lower-case letters, digits and hyphens");
     }
-    check_domains(checker, section)?;
+    check_domains(checker, "domains", &section.domains)?;
+    check_domains(checker, "website_domains", &section.website_domains)?;
+    if let Some(both) = section.website_domains.iter().find(|domain| section.domains.contains(domain)) {
+        let line = checker.line("website_domains =", 0);
+        let remedy = "a bucket below a domain is a website or it is not: give websites a domain of their own";
+        return checker.refuse(format!("{line}s3.website_domains has {both:?}, and so has s3.domains"), remedy);
+    }
     let cores = file.cores.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let threads = section.threads.unwrap_or_else(|| (cores / 2).clamp(1, THREADS_MAX));
     if threads == 0 || threads > THREADS_MAX {
@@ -73,6 +79,7 @@ pub(super) fn check(
         threads,
         proxies,
         older_bucket_defaults,
+        website_domains: section.website_domains.clone(),
     }))
 }
 
@@ -94,17 +101,17 @@ pub(super) fn check_proxies(checker: &Checker<'_>, door: &str, proxies: &[String
     Ok(Proxies::new(networks))
 }
 
-fn check_domains(checker: &Checker<'_>, section: &S3Section) -> Result<(), ConfigError> {
-    if section.domains.len() > DOMAINS_MAX {
-        return checker.refuse(format!("s3.domains has {} domains", section.domains.len()), "list at most 16");
+fn check_domains(checker: &Checker<'_>, name: &str, domains: &[String]) -> Result<(), ConfigError> {
+    if domains.len() > DOMAINS_MAX {
+        return checker.refuse(format!("s3.{name} has {} domains", domains.len()), "list at most 16");
     }
-    for domain in &section.domains {
+    for domain in domains {
         let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.:".contains(c);
         let edges = !domain.starts_with(['.', '-']) && !domain.ends_with(['.', '-']);
         if domain.is_empty() || domain.len() > DOMAIN_BYTES_MAX || !domain.chars().all(legal) || !edges {
             let line = checker.line(&format!("\"{domain}\""), 0);
             let remedy = "write a domain in lower case as clients send it, with its port if it has one, for example s3.example.org";
-            return checker.refuse(format!("{line}s3.domains has {domain:?}"), remedy);
+            return checker.refuse(format!("{line}s3.{name} has {domain:?}"), remedy);
         }
     }
     Ok(())

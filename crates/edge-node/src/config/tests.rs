@@ -152,6 +152,9 @@ fn the_gateway_is_checked_too() {
     assert!(!s3.older_bucket_defaults);
     assert!(home.load(&with("older_bucket_defaults = true")).unwrap().s3.unwrap().older_bucket_defaults);
     assert!(home.load(GOOD).unwrap().s3.is_none());
+    let sites = home.load(&with("domains = [\"a.b\"]\nwebsite_domains = [\"site.a.b\"]")).unwrap().s3.unwrap();
+    assert_eq!(sites.website_domains, ["site.a.b"]);
+    assert!(home.load(&with("domains = [\"a.b\"]\nwebsite_domains = [\"a.b\"]")).is_err());
     let written = NodeFile::parse("node.toml", &with("domains = [\"s3.local:7401\"]\n")).unwrap().to_toml().unwrap();
     assert_eq!(home.load(&written).unwrap().s3.unwrap().domains, ["s3.local:7401"]);
     let cases = [

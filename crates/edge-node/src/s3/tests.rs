@@ -23,6 +23,7 @@ fn with_gateway(home: &tempfile::TempDir, change: impl FnOnce(&mut Config)) -> C
         threads: 2,
         proxies: Default::default(),
         older_bucket_defaults: false,
+        website_domains: Vec::new(),
     });
     change(&mut config);
     config

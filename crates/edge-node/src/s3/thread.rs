@@ -10,10 +10,17 @@ use crate::config::S3Config;
 use crate::http::HttpLimits;
 use crate::quiet::Quiet;
 use crate::tls::Doors;
+use door_s3::Service;
 use std::net::TcpListener;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
+
+/// How often the access logs of buckets are put: a crash loses what waits.
+const LOG_EVERY: Duration = Duration::from_secs(60);
+/// How long a node that stops waits for the last of them.
+const LOG_END_WAIT: Duration = Duration::from_secs(1);
 
 /// What a thread is made with.
 pub struct S3Plan {
@@ -51,12 +58,31 @@ async fn serve(plan: S3Plan, mut stop: watch::Receiver<bool>, drain: watch::Rece
     let entrance = Entrance::new("s3", plan.tls, plan.config.proxies.clone(), super::no_tls);
     let (limits, certificate_required, room) = (plan.limits, plan.certificate_required, plan.room);
     let door = Rc::new(S3Door { service, limits, entrance, certificate_required, room, quiet: Quiet::default() });
+    let logs = door.service.clone();
     tokio::task::spawn_local(door.run(listener, drain));
+    tokio::task::spawn_local(keep_flushing(logs.clone(), Quiet::default()));
     if plan.index == 0 {
         let background = Background { metadata: plan.metadata, store, node: plan.node, quiet: Quiet::default() };
         tokio::task::spawn_local(background.run());
     }
     let _ = plan.opened.send(Ok(()));
     let _ = stop.wait_for(|stop| *stop).await;
+    // Best effort: the cores may be gone.
+    let _ = tokio::time::timeout(LOG_END_WAIT, logs.flush_access_logs()).await;
     Ok(())
+}
+
+/// Puts the access logs that wait in this thread as objects, until dropped.
+async fn keep_flushing(service: Service, quiet: Quiet) {
+    loop {
+        tokio::time::sleep(LOG_EVERY).await;
+        let lost = service.flush_access_logs().await.lost;
+        if let Some(left_out) = (lost > 0).then(|| quiet.allow()).flatten() {
+            tracing::warn!(
+                lost,
+                left_out,
+                "lines of buckets' access logs were lost: memory was full, or the target bucket took none"
+            );
+        }
+    }
 }
