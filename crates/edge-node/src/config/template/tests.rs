@@ -41,6 +41,7 @@ fn every_setting() -> NodeFile {
             proxies: names(),
             data_options: options(),
             older_bucket_defaults: true,
+            website_domains: names(),
         }),
         etcd: Some(EtcdSection {
             listen: "x".into(),
