@@ -20,7 +20,7 @@ BEGIN, END = "<!-- suites: begin -->", "<!-- suites: end -->"
 SUITE_TIMEOUT_S = 1800
 
 VERSION_2 = "signs by version 2, which is refused"
-NEW_SUMS = "asks for MD5, SHA512 or xxHash checksums, which S3 has had only since 2026 and Hive has not"
+NEW_SUMS = "asks for MD5, SHA512 or xxHash checksums, which Hive does not keep"
 REGIONS = "makes buckets in regions where no node stands, and wants them made"
 
 # What fails, and why.
