@@ -1,7 +1,6 @@
 //! What goes into a [`crate::Lane`] and what comes out: operations on local replicas, messages for
 //! peers, jobs for the engine.
 
-pub use crate::replica::leadership::Leadership;
 pub use crate::request_id_terms::RequestIdTerms;
 use base_engine::{BatchOperation, Engine, EngineError, VerifiedPart, WriteBatch};
 use base_types::mutant::{planted, Mutant};
@@ -401,6 +400,17 @@ pub enum Notice {
     EngineFailed { engine: String, message: String },
     /// A peer addressed a cluster that is not here; core-node may answer with what it knows.
     UnknownCluster { from: NodeId, cluster: ClusterId, generation: Generation },
+}
+
+/// A change of who leads a cluster, as a replica sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Leadership {
+    /// This replica leads. `before`: the last leader it knew.
+    Begun { before: Option<NodeId>, reason: &'static str },
+    /// It asked this member to lead in its place.
+    HandingOver { to: NodeId, reason: &'static str },
+    /// It no longer leads, and nobody took over that it knows of.
+    Ended { reason: &'static str },
 }
 
 /// How a lane is set up.

@@ -138,7 +138,7 @@ pub enum Step {
 pub trait Planner<S = ()>: Send {
     /// For notes and metrics, for example `reshard`.
     fn name(&self) -> &'static str;
-    /// What it is done to, where operators are told of its begin and its end: what changes clusters, members, keyspaces or nodes.
+    /// What it is done to, where operators read of its begin and its end: what changes clusters, members, keyspaces or nodes.
     fn subject(&self) -> Option<String> {
         None
     }

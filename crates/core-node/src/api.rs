@@ -112,7 +112,7 @@ pub struct Tuning {
     pub log_stall_elections: u32,
     /// A log write that takes longer counts as failed, in time in which the process runs.
     pub log_stall_ms: u64,
-    /// Requests that take longer are told with where their time went; zero: none.
+    /// Requests that take longer are reported with where their time went; zero: none.
     pub slow_request_ms: u64,
     /// The overlay is written out at this size…
     pub flush_bytes: u64,

@@ -464,7 +464,7 @@ impl Turn<'_> {
         self.effects.list.push(Effect::Note { level, text: text.into() });
     }
 
-    /// Tells the operator of a change.
+    /// Reports a change to the operator.
     pub fn tell(&mut self, change: Change) {
         self.effects.list.push(Effect::Change(change));
     }

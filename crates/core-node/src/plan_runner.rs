@@ -182,7 +182,7 @@ pub struct Plan {
     /// For whom it is done; `None`: for this node itself.
     granted: Option<Granted>,
     begun: Tick,
-    /// Of those that operators are told of: what it is done to, and since when.
+    /// Of those that operators read of: what it is done to, and since when.
     told: Option<(String, Tick)>,
 }
 

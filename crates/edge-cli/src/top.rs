@@ -13,9 +13,7 @@
 mod screen;
 mod world;
 
-pub use world::Order;
-
-use crate::arguments::top::TopArguments;
+use crate::arguments::top::{Order, TopArguments};
 use crate::failure::Failure;
 use crate::output::{output_failed, table};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
@@ -96,7 +94,7 @@ fn print(glance: &Glance, order: Order, json: bool) -> Result<(), Failure> {
 fn plain(glance: &Glance, order: Order) -> String {
     let mut text = format!("{}\n\n", glance.headline());
     let mut nodes = table(world::HEADS);
-    for node in order.sorted(&glance.nodes) {
+    for node in world::sorted(order, &glance.nodes) {
         nodes.add_row(node.cells());
     }
     text += &nodes.to_string();

@@ -4,7 +4,7 @@
 //! Always: the worst come first; each has an id that stays the same while texts may change, and a section of the runbook
 //! (docs/guides/operations/alerts.md).
 //! Held by: `each_fault_has_its_alarm`, `a_healthy_node_has_none`. Not here: Prometheus' rules (deploy/prometheus), which see
-//! longer times; warnings of single clusters, which whoever lists clusters has.
+//! longer times; warnings of single clusters, which `ListClusters` has.
 
 use base_types::action::{NodeInfo, StatusInfo};
 use edge_console::Look;

@@ -1,27 +1,17 @@
-//! What an operator is told of who leads a cluster: one event for each change, with its reason.
+//! What an operator reads of who leads a cluster: one event for each change, with its reason.
 //!
 //!   silence ─▶ PreCandidate ─▶ Candidate ─▶ Leader: "elected"      TimeoutNow ─▶ Candidate ─▶ Leader: "handed over"
 //!
-//! Always: the new leader tells of a change of leaders, nobody else; a leader tells that it stopped only where it saw no newer
-//! term, since a newer leader tells by itself. At most [`NEWS_MAX`] events wait for the end of a turn.
+//! Always: the new leader reports a change of leaders, nobody else; a leader reports that it stopped only where it saw no newer
+//! term, since a newer leader reports by itself. At most [`NEWS_MAX`] events wait for the end of a turn.
 //! Held by: `a_change_of_leaders_is_told_once_with_its_reason`. Nothing is decided by what stands here.
 
+use crate::api::Leadership;
 use base_types::{NodeId, Term};
 use core_raft::Role;
 
 /// A turn of a replica changes leaders once or twice.
 const NEWS_MAX: usize = 8;
-
-/// One event.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Leadership {
-    /// This replica leads. `before`: the last leader it knew.
-    Begun { before: Option<NodeId>, reason: &'static str },
-    /// It asked this member to lead in its place.
-    HandingOver { to: NodeId, reason: &'static str },
-    /// It no longer leads, and nobody took over that it knows of.
-    Ended { reason: &'static str },
-}
 
 #[derive(Default, Debug)]
 pub struct LeadershipNews {
@@ -111,7 +101,7 @@ mod tests {
         assert_eq!(told(&mut news), [Leadership::Begun { before: None, reason: "no leader was known" }]);
         news.on_leader(Some(NodeId(1)));
         news.on_leader(None);
-        // A newer term: its leader tells.
+        // A newer term: its leader reports.
         roles(&mut news, 2, &[Role::Follower]);
         assert_eq!(told(&mut news), []);
         news.on_leader(Some(NodeId(2)));

@@ -272,7 +272,7 @@ impl Membership {
         self.pass_on_map(turn);
     }
 
-    /// An operator is told by every node. But only the leader of the world tells of a node that joins: a node that starts knows none.
+    /// Every node reports it to the operator. But only the leader of the world reports a node that joins: a node that starts knows none.
     fn tell_change(&self, turn: &mut Turn<'_>, change: &MapChange) {
         let (node, news) = match change {
             MapChange::Joined(node) if self.leads_world(turn.core) => (node, NodeNews::Joined),

@@ -1,4 +1,4 @@
-//! What an operator is told: changes of leaders, members, nodes and flows, and where the time of slow requests went.
+//! What an operator reads: changes of leaders, members, nodes and flows, and where the time of slow requests went.
 
 use super::*;
 use crate::api::{Change, NodeNews};
@@ -15,7 +15,7 @@ fn begun(world: &World, name: &ClusterName) -> Vec<(NodeId, Option<NodeId>, &'st
 }
 
 /// A leader dies: its successor says so once, with whom it follows and why; the others say that the node is down; then the lost
-/// member is replaced, which is told by the leader, and the flow that does it is told with its end.
+/// member is replaced, which the leader reports, and the flow that does it is reported with its end.
 #[test]
 fn a_death_is_told_once_by_whom_it_concerns() {
     let mut world = World::new(&["fr-par"; 4], 3, 1);
@@ -37,7 +37,7 @@ fn a_death_is_told_once_by_whom_it_concerns() {
         (*change == Change::Node { node: NodeId(leader), news: NodeNews::Down }).then_some(node.0)
     };
     let told: BTreeSet<u64> = world.changes.iter().filter_map(down).collect();
-    assert_eq!(told, (1..=4).filter(|node| *node != leader).collect(), "every node that lives tells of it once");
+    assert_eq!(told, (1..=4).filter(|node| *node != leader).collect(), "every node that lives reports it once");
     assert_eq!(world.changes.iter().filter_map(down).count(), 3);
 }
 
@@ -67,7 +67,7 @@ fn members_and_flows_are_told() {
         Change::Members { cluster, now, .. } if *cluster == name => Some(now.clone()),
         _ => None,
     };
-    world.until("the move is told", 20_000, |world| {
+    world.until("the move is reported", 20_000, |world| {
         let last = world.changes.iter().filter_map(|(_, change)| after(change)).last();
         last.is_some_and(|now| now.contains(&NodeId(free)) && !now.contains(&NodeId(leaving)))
     });

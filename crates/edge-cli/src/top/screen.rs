@@ -2,7 +2,8 @@
 //!
 //! By design: nothing is shown by colour alone; a narrow or low terminal loses columns and lines at the end, never its first ones.
 
-use super::world::{rate, Alarm, Glance, Order, HEADS};
+use super::world::{rate, sorted, Alarm, Glance, HEADS};
+use crate::arguments::top::Order;
 use crate::failure::Failure;
 use ratatui::crossterm::event::KeyCode;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -124,8 +125,7 @@ impl Screen {
     }
 
     fn draw_nodes(&mut self, frame: &mut Frame<'_>, area: Rect) {
-        let sorted = self.order.sorted(&self.glance.nodes);
-        let rows = sorted.into_iter().map(|node| {
+        let rows = sorted(self.order, &self.glance.nodes).into_iter().map(|node| {
             let style = match node.state() {
                 "down" => Style::new().fg(Color::Red),
                 "silent" | "leaving" => Style::new().fg(Color::Yellow),

@@ -1,5 +1,6 @@
 //! What `hive top` knows of a world, and how it asks for it.
 
+use crate::arguments::top::Order;
 use crate::arguments::{Levels, World};
 use crate::failure::Failure;
 use crate::output::{ask, client, client_of, items};
@@ -34,60 +35,23 @@ pub const HEADS: [&str; 14] = [
     "MEMORY",
 ];
 
-/// What nodes are sorted by.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub enum Order {
-    Node,
-    Load,
-    Disk,
-    Reads,
-    Writes,
-    P99,
-}
-
-impl Order {
-    /// The next one, for a key that goes through all.
-    pub fn next(self) -> Order {
-        match self {
-            Order::Node => Order::Load,
-            Order::Load => Order::Disk,
-            Order::Disk => Order::Reads,
-            Order::Reads => Order::Writes,
-            Order::Writes => Order::P99,
-            Order::P99 => Order::Node,
-        }
-    }
-
-    /// As the command line has it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Order::Node => "node",
-            Order::Load => "load",
-            Order::Disk => "disk",
-            Order::Reads => "reads",
-            Order::Writes => "writes",
-            Order::P99 => "p99",
-        }
-    }
-
-    /// The nodes, greatest first; by number where they are alike.
-    pub fn sorted(self, nodes: &[Node]) -> Vec<&Node> {
-        let mut sorted: Vec<&Node> = nodes.iter().collect();
-        let numbers = |node: &Node| node.numbers.clone().unwrap_or_default();
-        sorted.sort_by_key(|node| {
-            let numbers = numbers(node);
-            let greatest = match self {
-                Order::Node => 0,
-                Order::Load => numbers.load_permille,
-                Order::Disk => numbers.disk_permille,
-                Order::Reads => numbers.reads as u64,
-                Order::Writes => numbers.writes as u64,
-                Order::P99 => numbers.read_p99_us.max(numbers.write_p99_us),
-            };
-            (Reverse(greatest), node.id)
-        });
-        sorted
-    }
+/// The nodes, greatest first; by number where they are alike.
+pub fn sorted(order: Order, nodes: &[Node]) -> Vec<&Node> {
+    let mut sorted: Vec<&Node> = nodes.iter().collect();
+    let numbers = |node: &Node| node.numbers.clone().unwrap_or_default();
+    sorted.sort_by_key(|node| {
+        let numbers = numbers(node);
+        let greatest = match order {
+            Order::Node => 0,
+            Order::Load => numbers.load_permille,
+            Order::Disk => numbers.disk_permille,
+            Order::Reads => numbers.reads as u64,
+            Order::Writes => numbers.writes as u64,
+            Order::P99 => numbers.read_p99_us.max(numbers.write_p99_us),
+        };
+        (Reverse(greatest), node.id)
+    });
+    sorted
 }
 
 /// What a node said of its last seconds.
@@ -389,10 +353,10 @@ pub mod tests {
         let numbers = |seed: f64| Numbers { reads: seed, writes: 10.0 - seed, ..Numbers::default() };
         let mut nodes: Vec<Node> = (1..=3).map(|id| node(id, Some(numbers(id as f64)))).collect();
         nodes.push(node(4, None));
-        let sorted = |order: Order| order.sorted(&nodes).iter().map(|node| node.id).collect::<Vec<_>>();
-        assert_eq!(sorted(Order::Node), [1, 2, 3, 4]);
-        assert_eq!(sorted(Order::Reads), [3, 2, 1, 4]);
-        assert_eq!(sorted(Order::Writes), [1, 2, 3, 4]);
+        let ids = |order: Order| sorted(order, &nodes).iter().map(|node| node.id).collect::<Vec<_>>();
+        assert_eq!(ids(Order::Node), [1, 2, 3, 4]);
+        assert_eq!(ids(Order::Reads), [3, 2, 1, 4]);
+        assert_eq!(ids(Order::Writes), [1, 2, 3, 4]);
         let all: Vec<Order> = std::iter::successors(Some(Order::Node), |order| Some(order.next())).take(7).collect();
         let names: std::collections::BTreeSet<&str> = all.iter().map(|order| order.name()).collect();
         assert_eq!((names.len(), all[6]), (6, Order::Node));

@@ -68,7 +68,7 @@ impl Tickets {
         }
     }
 
-    /// What was told of it.
+    /// Takes it.
     pub fn take_spent(&self, ticket: Ticket) -> Option<Box<Spent>> {
         self.slots.borrow_mut()[ticket.0 as u32 as usize].spent.take()
     }
