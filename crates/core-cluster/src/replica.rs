@@ -775,6 +775,7 @@ impl Replica {
             self.time_base = (time, now);
             self.id_base = (id_time, lane.steady);
             self.leading = Some(term);
+            self.looked_at.set(self.meta.applied);
             self.upkeep = Upkeep::of_new_leader(time);
             self.reads.begin_leading();
             self.idle_ticks = 0;

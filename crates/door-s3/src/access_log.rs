@@ -28,6 +28,10 @@ use std::time::Instant;
 pub const PENDING_BYTES_MAX: usize = 4 << 20;
 /// The longest text of a client in a line.
 const TEXT_BYTES_MAX: usize = 1024;
+/// What waits for one target at most: an eighth, so that no bucket takes the room of all others.
+const TARGET_BYTES_MAX: usize = PENDING_BYTES_MAX / 8;
+/// Parameters of a presigned URL with which whoever reads the log could repeat the request.
+const SECRET_PARAMETERS: [&str; 2] = ["x-amz-signature", "x-amz-security-token"];
 /// How long a body is that comes in signed pieces.
 const DECODED_LENGTH: HeaderName = HeaderName::from_static("x-amz-decoded-content-length");
 
@@ -99,7 +103,8 @@ impl AccessLog {
 
     fn add(&self, to: To, line: &str) {
         let mut pending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if pending.bytes + line.len() > PENDING_BYTES_MAX {
+        let of_target = pending.lines.get(&to).map_or(0, Vec::len);
+        if pending.bytes + line.len() > PENDING_BYTES_MAX || of_target + line.len() > TARGET_BYTES_MAX {
             pending.lost += 1;
             return;
         }
@@ -150,7 +155,7 @@ fn line(head: &Head, response: &Response<Body>, id: &RequestId, of: (&str, &str)
     let took = head.began.elapsed().as_millis();
     let shown = |number: Option<u64>| number.filter(|n| *n > 0).map_or_else(|| "-".to_owned(), |n| n.to_string());
     let version = response.headers().get("x-amz-version-id").and_then(|value| value.to_str().ok()).unwrap_or("-");
-    let uri = format!("{} {} HTTP/1.1", head.method, head.uri.path_and_query().map_or("/", |uri| uri.as_str()));
+    let uri = format!("{} {} HTTP/1.1", head.method, shown_uri(&head.uri));
     format!(
         "{owner} {bucket} [{}] {} {} {} {} {} {} {} {} {} {} {took} {took} {} {} {version} {} {} - {signed_by} {} {} - -\n",
         common_time(head.began_ms),
@@ -158,7 +163,7 @@ fn line(head: &Head, response: &Response<Body>, id: &RequestId, of: (&str, &str)
         requester.unwrap_or("-"),
         id.as_str(),
         operation(head, key.is_some()),
-        key.as_deref().map_or_else(|| "-".to_owned(), encode_url),
+        key.as_deref().map_or_else(|| "-".to_owned(), |key| encode_url(cut(key))),
         quoted(Some(&uri)),
         response.status().as_u16(),
         error_code(response).as_deref().unwrap_or("-"),
@@ -168,7 +173,7 @@ fn line(head: &Head, response: &Response<Body>, id: &RequestId, of: (&str, &str)
         quoted(header(USER_AGENT)),
         id.host(),
         if signed_by == "-" { "-" } else { "SigV4" },
-        header(HOST).filter(|host| !host.contains([' ', '"'])).unwrap_or("-"),
+        header(HOST).map(cut).filter(|host| !host.contains([' ', '"'])).unwrap_or("-"),
         if head.peer.secure { "TLS" } else { "-" },
     )
 }
@@ -177,11 +182,28 @@ fn line(head: &Head, response: &Response<Body>, id: &RequestId, of: (&str, &str)
 fn quoted(text: Option<&str>) -> String {
     let Some(text) = text else { return "\"-\"".to_owned() };
     let plain = |c: char| if c == '"' || c.is_control() { '_' } else { c };
-    let mut cut = TEXT_BYTES_MAX.min(text.len());
-    while !text.is_char_boundary(cut) {
-        cut -= 1;
+    format!("\"{}\"", cut(text).chars().map(plain).collect::<String>())
+}
+
+/// As much of a text as a line has.
+fn cut(text: &str) -> &str {
+    let mut end = TEXT_BYTES_MAX.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
     }
-    format!("\"{}\"", text[..cut].chars().map(plain).collect::<String>())
+    &text[..end]
+}
+
+/// The path and the query, without what would let a reader of the log repeat the request.
+fn shown_uri(uri: &Uri) -> String {
+    let Some(query) = uri.query() else { return uri.path().to_owned() };
+    let shown = |pair: &str| match pair.split_once('=') {
+        Some((name, _)) if SECRET_PARAMETERS.iter().any(|secret| name.eq_ignore_ascii_case(secret)) => {
+            format!("{name}=-")
+        }
+        _ => pair.to_owned(),
+    };
+    format!("{}?{}", uri.path(), query.split('&').map(shown).collect::<Vec<_>>().join("&"))
 }
 
 /// The key that a request names, by path or by host.
@@ -295,10 +317,24 @@ mod tests {
     fn memory_is_bounded_and_losses_are_counted() {
         let log = AccessLog::default();
         let to = To { owner: "a".into(), bucket: "b".into(), prefix: String::new() };
-        let line = "x".repeat(1 << 20);
+        let line = "x".repeat(TARGET_BYTES_MAX / 2);
         (0..20).for_each(|_| log.add(to.clone(), &line));
-        let pending = log.0.lock().unwrap();
-        assert!(pending.bytes <= PENDING_BYTES_MAX && pending.lost == 16, "{} {}", pending.bytes, pending.lost);
+        let held = |log: &AccessLog| (log.0.lock().unwrap().bytes, log.0.lock().unwrap().lost);
+        assert_eq!(held(&log), (TARGET_BYTES_MAX, 18), "one target has its share");
+        for other in 0..20 {
+            log.add(To { bucket: other.to_string(), ..to.clone() }, &line);
+        }
+        assert!(held(&log).0 <= PENDING_BYTES_MAX && held(&log).1 == 18 + 6, "{:?}", held(&log));
+    }
+
+    #[test]
+    fn a_line_is_short_and_repeats_no_signature() {
+        let long = format!("/b/{}?X-Amz-Signature=canary&x-amz-security-token=canary&versionId=7", "!".repeat(60_000));
+        let head = head("GET", &long, &"h".repeat(60_000));
+        let text = line(&head, &Response::new(Body::empty()), &RequestId::new(), ("b", "owner"), None);
+        assert!(text.len() < 8 * TEXT_BYTES_MAX && !text.contains("canary"), "{} bytes", text.len());
+        let short = shown_uri(&"/b/k?X-Amz-Signature=canary&x-amz-security-token=canary&versionId=7".parse().unwrap());
+        assert_eq!(short, "/b/k?X-Amz-Signature=-&x-amz-security-token=-&versionId=7");
     }
 
     #[test]

@@ -79,9 +79,10 @@ pub fn file_name(number: u32) -> String {
     format!("{PREFIX}{number:06}")
 }
 
-/// The number in the name of a part's file, whatever comes after it.
+/// The number in the name of a part's file; none where it is another file's name.
 pub fn number_of(name: &str) -> Option<u32> {
-    name.strip_prefix(PREFIX)?.get(..6)?.parse().ok()
+    let number = name.strip_prefix(PREFIX)?.get(..6)?.parse().ok()?;
+    (file_name(number) == name).then_some(number)
 }
 
 /// A part that is being filled.

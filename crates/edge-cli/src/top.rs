@@ -28,7 +28,7 @@ const KEYS_QUEUED_MAX: usize = 64;
 
 /// Shows the world until the user has seen enough.
 pub async fn run(arguments: TopArguments) -> Result<(), Failure> {
-    let mut observer = Observer::new(arguments.world.clone())?;
+    let observer = Observer::new(arguments.world.clone())?;
     if arguments.once || arguments.world.json || !std::io::stdout().is_terminal() {
         let glance = observer.look().await?;
         return print(&glance, arguments.sort, arguments.world.json);
@@ -37,7 +37,7 @@ pub async fn run(arguments: TopArguments) -> Result<(), Failure> {
     let first = observer.look().await?;
     let mut terminal = ratatui::init();
     let keys = listen();
-    let shown = show(&mut terminal, keys, &mut observer, first, &arguments).await;
+    let shown = show(&mut terminal, keys, &observer, first, &arguments).await;
     ratatui::restore();
     shown.map_err(|error| Failure::refused(format!("the terminal: {error}")))
 }
@@ -58,15 +58,15 @@ fn listen() -> mpsc::Receiver<Event> {
 async fn show(
     terminal: &mut ratatui::DefaultTerminal,
     mut keys: mpsc::Receiver<Event>,
-    observer: &mut Observer,
+    observer: &Observer,
     first: Glance,
     arguments: &TopArguments,
 ) -> std::io::Result<()> {
     let mut screen = Screen::new(arguments.sort, arguments.every);
     screen.take(Ok(first));
-    let mut ticks = tokio::time::interval(Duration::from_secs(arguments.every));
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    ticks.tick().await;
+    let every = Duration::from_secs(arguments.every);
+    // Keys are read while a look is under way: a world that hangs must not keep its user.
+    let mut look = Box::pin(look_after(every, observer));
     loop {
         terminal.draw(|frame| screen.draw(frame))?;
         tokio::select! {
@@ -80,9 +80,17 @@ async fn show(
                 Some(_) => {}
                 None => return Ok(()),
             },
-            _ = ticks.tick(), if !screen.is_paused() => screen.take(observer.look().await),
+            looked = &mut look, if !screen.is_paused() => {
+                screen.take(looked);
+                look = Box::pin(look_after(every, observer));
+            }
         }
     }
+}
+
+async fn look_after(pause: Duration, observer: &Observer) -> Result<Glance, Failure> {
+    tokio::time::sleep(pause).await;
+    observer.look().await
 }
 
 fn print(glance: &Glance, order: Order, json: bool) -> Result<(), Failure> {
@@ -98,7 +106,7 @@ fn plain(glance: &Glance, order: Order) -> String {
         nodes.add_row(node.cells());
     }
     text += &nodes.to_string();
-    for alarm in &glance.alarms {
+    for alarm in glance.alarms() {
         text += &format!("\n{} {}\n  {}", if alarm.bad { "!" } else { "·" }, alarm.title, alarm.todo);
     }
     text

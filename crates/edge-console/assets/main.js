@@ -66,14 +66,14 @@ async function learnHistory() {
 }
 
 async function learn() {
-  const [[status, refusal], [nodes], [listed]] = await Promise.all([attempt(act("Status")), attempt(act("ListNodes")), attempt(alarmsOfNode()), attempt(learnHistory())]);
+  const [[status, refusal], [nodes], [listed, unlisted]] = await Promise.all([attempt(act("Status")), attempt(act("ListNodes")), attempt(alarmsOfNode()), attempt(learnHistory())]);
   Object.assign(world, { status, refusal, nodes: nodes?.nodes ?? null });
   if (Date.now() - world.clustersAt > CLUSTERS_EVERY_MS) {
     const [answer] = await attempt(act("ListClusters", { limit: CLUSTERS_LOOKED_AT }));
     Object.assign(world, { clusters: answer?.clusters ?? null, clustersAt: Date.now() });
   }
   const before = world.alarms.length;
-  world.alarms = alarms({ listed: listed?.alarms, clusters: world.clusters });
+  world.alarms = alarms({ listed: listed ? listed.alarms : unlisted?.status === 403 || !status ? undefined : null, clusters: world.clusters });
   if (world.alarms.length > before) {
     at("announce").textContent = `${world.alarms.length} alarms; the first: ${world.alarms[0].title}`;
   }

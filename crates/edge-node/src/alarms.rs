@@ -261,7 +261,7 @@ mod tests {
         for section in &sections {
             assert!(runbook.lines().any(|line| line == format!("## {section}")), "there is no section {section}");
         }
-        assert_eq!(sections.len(), 15, "{sections:?}");
+        assert_eq!(sections.len(), 14, "{sections:?}");
         let silent: Value = serde_json::from_str(&json(4, None)).unwrap();
         assert_eq!(silent["alarms"][0]["id"], "health-silent");
     }

@@ -71,7 +71,8 @@ fn check_levels(text: &str) -> Result<(), String> {
             return Err(format!("{directive:?} is no level (off, error, warn, info, debug, trace)"));
         }
         let level = directive.rsplit_once('=').map(|(_, level)| level).filter(|level| !level.contains(']'));
-        if level.is_some_and(|level| level.parse::<LevelFilter>().is_err()) {
+        // The empty text parses as a level, too.
+        if level.is_some_and(|level| level.is_empty() || level.parse::<LevelFilter>().is_err()) {
             return Err(format!("{directive:?} does not end with a level (off, error, warn, info, debug, trace)"));
         }
     }
@@ -84,10 +85,17 @@ pub fn init(settings: Settings) {
         return;
     }
     let usual = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| match panic.payload().downcast_ref::<String>() {
-        // A command or a body in an assertion's text: its begin says which.
-        Some(text) if text.len() > LINE_BYTES_MAX => tracing::error!(at = ?panic.location(), %text, "panicked"),
-        _ => usual(panic),
+    std::panic::set_hook(Box::new(move |panic| {
+        let payload = panic.payload();
+        // A command or a body may be in an assertion's text: the line has its begin.
+        let text = payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref::<&str>().copied());
+        match text {
+            Some(text) => {
+                let (at, trace) = (panic.location(), std::backtrace::Backtrace::capture());
+                tracing::error!(at = ?at, %text, %trace, "panicked");
+            }
+            None => usual(panic),
+        }
     }));
 }
 

@@ -222,7 +222,12 @@ impl Gateway {
                 let target = sites::target_of(enabled)?;
                 let refused = |message: &str| because(S3ErrorCode::InvalidTargetBucketForLogging, message);
                 let there = self.bucket(&opened.who, &target.bucket).await;
-                let there = there.map_err(|_| refused("The target bucket for logging does not exist"))?;
+                let there = there.map_err(|error| match error.code() {
+                    s3s::S3ErrorCode::NoSuchBucket | s3s::S3ErrorCode::InvalidBucketName => {
+                        refused("The target bucket for logging does not exist")
+                    }
+                    _ => error,
+                })?;
                 if there.owner.id != bucket.owner.id {
                     return Err(refused(
                         "The owner for the bucket to be logged and the target bucket must be the same.",

@@ -15,6 +15,9 @@ use std::collections::VecDeque;
 
 /// Looks that the curve shows.
 const CURVE_MAX: usize = 512;
+/// The curve's lines, its frame with them; none where the terminal is low.
+const CURVE_LINES: u16 = 5;
+const CURVE_FROM_LINES: u16 = 16;
 /// Lines for alarms at most; more are counted.
 const ALARMS_SHOWN: usize = 5;
 const KEYS: &str = " q quit   s sort   ↑↓ scroll   p pause   a alarms";
@@ -83,19 +86,22 @@ impl Screen {
     }
 
     pub fn draw(&mut self, frame: &mut Frame<'_>) {
-        let alarms = self.glance.alarms.len().min(ALARMS_SHOWN) as u16;
+        let alarms = self.glance.alarms().len().min(ALARMS_SHOWN) as u16;
         let alarms_high = if alarms == 0 { 0 } else { alarms + 2 };
+        let has_curve = !self.only_alarms && frame.area().height >= CURVE_FROM_LINES;
         let [head, curve, nodes, list, keys] = Layout::vertical([
             Constraint::Length(1),
-            Constraint::Length(if self.only_alarms { 0 } else { 5 }),
+            Constraint::Length(if has_curve { CURVE_LINES } else { 0 }),
             if self.only_alarms { Constraint::Length(0) } else { Constraint::Min(3) },
             if self.only_alarms { Constraint::Min(3) } else { Constraint::Length(alarms_high) },
             Constraint::Length(1),
         ])
         .areas(frame.area());
         self.draw_head(frame, head);
-        if !self.only_alarms {
+        if has_curve {
             self.draw_curve(frame, curve);
+        }
+        if !self.only_alarms {
             self.draw_nodes(frame, nodes);
         }
         self.draw_alarms(frame, list);
@@ -142,13 +148,16 @@ impl Screen {
     }
 
     fn draw_alarms(&self, frame: &mut Frame<'_>, area: Rect) {
-        let all = &self.glance.alarms;
+        let all = self.glance.alarms();
         if all.is_empty() && !self.only_alarms {
             return;
         }
         let shown = if self.only_alarms { all.len() } else { ALARMS_SHOWN };
         let lines: Vec<Line<'_>> = all.iter().take(shown).flat_map(|alarm| lines_of(alarm, self.only_alarms)).collect();
-        let title = format!(" alarms: {} ", all.len());
+        let title = match &self.glance.alarms {
+            Some(all) => format!(" alarms: {} ", all.len()),
+            None => " alarms: unknown, no node said ".into(),
+        };
         let text = Paragraph::new(lines).wrap(Wrap { trim: false }).block(Block::bordered().title(title));
         frame.render_widget(text, area);
     }
@@ -184,7 +193,7 @@ mod tests {
         let mut nodes = vec![node(1, Some(numbers)), node(2, None), node(3, None)];
         nodes[2].up = false;
         let alarm = Alarm { bad: true, title: "Node 3 is down".into(), todo: "Start it".into() };
-        Glance { world: "dev".into(), asked: 1, ready: true, degraded: true, nodes, alarms: vec![alarm] }
+        Glance { world: "dev".into(), asked: 1, ready: true, degraded: true, nodes, alarms: Some(vec![alarm]) }
     }
 
     #[test]
@@ -206,6 +215,8 @@ mod tests {
         assert!(!text.contains("Start it"));
         assert!(screen.on_key(KeyCode::Char('a')));
         assert!(drawn(&mut screen, 150, 24).contains("Start it"));
+        screen.take(Ok(Glance { alarms: None, ..glance() }));
+        assert!(drawn(&mut screen, 150, 24).contains("alarms: unknown"));
         screen.take(Err(Failure::unavailable("nobody answers")));
         assert!(drawn(&mut screen, 150, 24).contains("NO ANSWER: nobody answers"));
         assert!(screen.on_key(KeyCode::Char('p')) && screen.is_paused());

@@ -132,7 +132,8 @@ pub struct Glance {
     pub ready: bool,
     pub degraded: bool,
     pub nodes: Vec<Node>,
-    pub alarms: Vec<Alarm>,
+    /// `None`: no node said.
+    pub alarms: Option<Vec<Alarm>>,
 }
 
 impl Glance {
@@ -140,6 +141,11 @@ impl Glance {
     pub fn rates(&self) -> (f64, f64) {
         let numbers = || self.nodes.iter().filter_map(|node| node.numbers.as_ref());
         (numbers().map(|one| one.reads + one.mixed).sum(), numbers().map(|one| one.writes).sum())
+    }
+
+    /// Those that are known.
+    pub fn alarms(&self) -> &[Alarm] {
+        self.alarms.as_deref().unwrap_or_default()
     }
 
     /// The world in a line.
@@ -158,7 +164,7 @@ impl Glance {
             self.nodes.len(),
             rate(reads),
             rate(writes),
-            self.alarms.len()
+            self.alarms.as_ref().map_or("unknown".into(), |alarms| alarms.len().to_string())
         )
     }
 
@@ -166,11 +172,8 @@ impl Glance {
     pub fn json(&self) -> Value {
         let (reads, writes) = self.rates();
         let nodes: Vec<Value> = self.nodes.iter().map(node_json).collect();
-        let alarms: Vec<Value> = self
-            .alarms
-            .iter()
-            .map(|alarm| json!({"severity": if alarm.bad { "bad" } else { "warn" }, "title": alarm.title, "todo": alarm.todo}))
-            .collect();
+        let shown = |alarm: &Alarm| json!({"severity": if alarm.bad { "bad" } else { "warn" }, "title": alarm.title, "todo": alarm.todo});
+        let alarms: Option<Vec<Value>> = self.alarms.as_ref().map(|alarms| alarms.iter().map(shown).collect());
         json!({
             "ok": true, "world": self.world, "node": self.asked, "ready": self.ready, "degraded": self.degraded,
             "reads_per_s": reads, "writes_per_s": writes, "nodes": nodes, "alarms": alarms,
@@ -208,7 +211,7 @@ impl Observer {
     }
 
     /// One look. An error: nobody answered, or this user may not ask.
-    pub async fn look(&mut self) -> Result<Glance, Failure> {
+    pub async fn look(&self) -> Result<Glance, Failure> {
         let status = ask(&self.client, &self.world, json!({"action": "Status"})).await?;
         // The node map comes from a cluster that may be what is missing: the status stands without it.
         let listed = self.client.action(json!({"action": "ListNodes", "read_consistency": "eventual"})).await;
@@ -244,24 +247,31 @@ impl Observer {
     }
 }
 
-/// Every node has its own; the one that was asked sees the others, too.
-async fn alarms_of(client: &Client) -> Vec<Alarm> {
-    let Some(answer) = got(client, "/alarms").await else { return Vec::new() };
+/// Every node has its own; the first that answers sees the others, too. `None`: nobody said.
+async fn alarms_of(client: &Client) -> Option<Vec<Alarm>> {
+    let mut found = None;
+    for endpoint in 0..client.endpoints().len() {
+        found = got(client, endpoint, "/alarms").await;
+        if found.is_some() {
+            break;
+        }
+    }
+    let answer = found?;
     let text = |alarm: &Value, name: &str| alarm[name].as_str().unwrap_or_default().to_owned();
     let alarm =
         |one: &Value| Alarm { bad: one["severity"] == "bad", title: text(one, "title"), todo: text(one, "todo") };
-    items(&answer, "alarms").iter().map(alarm).collect()
+    Some(items(&answer, "alarms").iter().map(alarm).collect())
 }
 
 /// The live sample, else the last one.
 async fn numbers_of(client: &Client) -> Option<Numbers> {
     let now_ms = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?.as_millis() as u64;
     let path = format!("/console/history?since={}", now_ms.saturating_sub(SAMPLE_AGE_MS));
-    numbers_in(&got(client, &path).await?)
+    numbers_in(&got(client, 0, &path).await?)
 }
 
-async fn got(client: &Client, path: &str) -> Option<Value> {
-    let (status, body) = client.get_path(0, path).await.ok()?;
+async fn got(client: &Client, endpoint: usize, path: &str) -> Option<Value> {
+    let (status, body) = client.get_path(endpoint, path).await.ok()?;
     (status == 200).then(|| serde_json::from_slice(&body).ok()).flatten()
 }
 

@@ -57,10 +57,14 @@ pub(super) fn check(
     }
     check_domains(checker, "domains", &section.domains)?;
     check_domains(checker, "website_domains", &section.website_domains)?;
-    if let Some(both) = section.website_domains.iter().find(|domain| section.domains.contains(domain)) {
+    let overlaps = |domain: &&String| section.domains.iter().any(|other| is_below(other, domain));
+    if let Some(both) = section.website_domains.iter().find(overlaps) {
         let line = checker.line("website_domains =", 0);
-        let remedy = "a bucket below a domain is a website or it is not: give websites a domain of their own";
-        return checker.refuse(format!("{line}s3.website_domains has {both:?}, and so has s3.domains"), remedy);
+        let remedy = "a bucket below a domain is a website or it is not: give websites a domain that is above none of s3.domains";
+        return checker.refuse(
+            format!("{line}s3.website_domains has {both:?}, and s3.domains has it too, or one below it"),
+            remedy,
+        );
     }
     let cores = file.cores.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let threads = section.threads.unwrap_or_else(|| (cores / 2).clamp(1, THREADS_MAX));
@@ -99,6 +103,11 @@ pub(super) fn check_proxies(checker: &Checker<'_>, door: &str, proxies: &[String
         networks.push(network);
     }
     Ok(Proxies::new(networks))
+}
+
+/// Whether a domain is this one, or below it.
+fn is_below(domain: &str, above: &str) -> bool {
+    domain == above || domain.strip_suffix(above).is_some_and(|rest| rest.ends_with('.'))
 }
 
 fn check_domains(checker: &Checker<'_>, name: &str, domains: &[String]) -> Result<(), ConfigError> {

@@ -155,6 +155,9 @@ fn the_gateway_is_checked_too() {
     let sites = home.load(&with("domains = [\"a.b\"]\nwebsite_domains = [\"site.a.b\"]")).unwrap().s3.unwrap();
     assert_eq!(sites.website_domains, ["site.a.b"]);
     assert!(home.load(&with("domains = [\"a.b\"]\nwebsite_domains = [\"a.b\"]")).is_err());
+    // Else every request at s3.a.b would be a website's.
+    assert!(home.load(&with("domains = [\"s3.a.b\"]\nwebsite_domains = [\"a.b\"]")).is_err());
+    assert!(home.load(&with("domains = [\"s3a.b\"]\nwebsite_domains = [\"a.b\"]")).is_ok());
     let written = NodeFile::parse("node.toml", &with("domains = [\"s3.local:7401\"]\n")).unwrap().to_toml().unwrap();
     assert_eq!(home.load(&written).unwrap().s3.unwrap().domains, ["s3.local:7401"]);
     let cases = [

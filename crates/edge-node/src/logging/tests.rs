@@ -2,6 +2,7 @@
 
 use super::*;
 use std::sync::{Arc, Mutex};
+use tracing_subscriber::layer::SubscriberExt;
 
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<u8>>>);
@@ -88,10 +89,28 @@ fn a_line_of_json_is_one_object() {
     }
 }
 
+/// Keeps an event as a line of JSON before which seven were suppressed.
+#[derive(Clone, Default)]
+struct Shown(Arc<Mutex<String>>);
+
+impl<S: Subscriber> tracing_subscriber::Layer<S> for Shown {
+    fn on_event(&self, event: &Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
+        *self.0.lock().unwrap() = json::line(event, 7);
+    }
+}
+
 #[test]
 fn a_place_that_repeats_says_how_many_lines_it_suppressed() {
     let lines = lines_of(|| (0..limit::LINES_MAX * 3).for_each(|at| tracing::warn!(at, "again")));
     assert_eq!(lines.len(), limit::LINES_MAX as usize);
+    // The next line says so, in either form.
+    let mut text = String::new();
+    Line { out: &mut text, room: 64, left_out: 0, ends: 0 }.end(7).unwrap();
+    assert_eq!(text, " suppressed=7\n");
+    let kept = Shown::default();
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(kept.clone()), || tracing::warn!("again"));
+    let line: serde_json::Value = serde_json::from_str(&kept.0.lock().unwrap()).unwrap();
+    assert_eq!((&line["suppressed"], &line["message"]), (&7.into(), &"again".into()));
 }
 
 #[test]
