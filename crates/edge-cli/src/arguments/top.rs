@@ -1,10 +1,10 @@
 //! `hive top`.
 
 use super::World;
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 /// What nodes are sorted by.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Order {
     Node,
     Load,
@@ -17,26 +17,14 @@ pub enum Order {
 impl Order {
     /// The next one, for a key that goes through all.
     pub fn next(self) -> Order {
-        match self {
-            Order::Node => Order::Load,
-            Order::Load => Order::Disk,
-            Order::Disk => Order::Reads,
-            Order::Reads => Order::Writes,
-            Order::Writes => Order::P99,
-            Order::P99 => Order::Node,
-        }
+        let all = Order::value_variants();
+        let at = all.iter().position(|order| *order == self).unwrap_or_default();
+        all[(at + 1) % all.len()]
     }
 
     /// As the command line has it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Order::Node => "node",
-            Order::Load => "load",
-            Order::Disk => "disk",
-            Order::Reads => "reads",
-            Order::Writes => "writes",
-            Order::P99 => "p99",
-        }
+    pub fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 }
 

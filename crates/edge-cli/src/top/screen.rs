@@ -15,6 +15,8 @@ use std::collections::VecDeque;
 
 /// Looks that the curve shows.
 const CURVE_MAX: usize = 512;
+/// Cells of a frame, left and right.
+const FRAME: u16 = 2;
 /// The curve's lines, its frame with them; none where the terminal is low.
 const CURVE_LINES: u16 = 5;
 const CURVE_FROM_LINES: u16 = 16;
@@ -131,16 +133,17 @@ impl Screen {
     }
 
     fn draw_nodes(&mut self, frame: &mut Frame<'_>, area: Rect) {
+        let shown = columns_in(area.width.saturating_sub(FRAME));
         let rows = sorted(self.order, &self.glance.nodes).into_iter().map(|node| {
             let style = match node.state() {
                 "down" => Style::new().fg(Color::Red),
                 "silent" | "leaving" => Style::new().fg(Color::Yellow),
                 _ => Style::new(),
             };
-            Row::new(node.cells()).style(style)
+            Row::new(node.cells().into_iter().take(shown)).style(style)
         });
-        let head = Row::new(HEADS).style(Style::new().add_modifier(Modifier::BOLD));
-        let table = Table::new(rows, WIDTHS.map(Constraint::Length))
+        let head = Row::new(HEADS.into_iter().take(shown)).style(Style::new().add_modifier(Modifier::BOLD));
+        let table = Table::new(rows, WIDTHS.into_iter().take(shown).map(Constraint::Length))
             .header(head)
             .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
             .block(Block::bordered().title(" nodes "));
@@ -161,6 +164,15 @@ impl Screen {
         let text = Paragraph::new(lines).wrap(Wrap { trim: false }).block(Block::bordered().title(title));
         frame.render_widget(text, area);
     }
+}
+
+/// How many of the first columns have room, each with a space after it; the first has it always.
+fn columns_in(wide: u16) -> usize {
+    let ends = WIDTHS.iter().scan(0, |end, width| {
+        *end += width + 1;
+        Some(*end - 1)
+    });
+    ends.take_while(|end| *end <= wide).count().max(1)
 }
 
 fn lines_of(alarm: &Alarm, whole: bool) -> Vec<Line<'_>> {
@@ -229,7 +241,8 @@ mod tests {
         let mut screen = Screen::new(Order::Load, 2);
         screen.take(Ok(glance()));
         let text = drawn(&mut screen, 60, 12);
-        assert!(text.contains("world dev") && text.contains("NODE"), "{text}");
+        assert!(text.contains("world dev") && text.contains("NODE") && !text.contains("MEMORY"), "{text}");
+        assert!(text.contains("fr-par/1/1/1"), "a column that has room is whole: {text}");
         for (wide, high) in [(1, 1), (3, 200), (300, 2), (10, 5)] {
             drawn(&mut screen, wide, high);
             (0..5).for_each(|_| assert!(screen.on_key(KeyCode::Down)));

@@ -368,7 +368,7 @@ pub mod tests {
         assert_eq!(ids(Order::Reads), [3, 2, 1, 4]);
         assert_eq!(ids(Order::Writes), [1, 2, 3, 4]);
         let all: Vec<Order> = std::iter::successors(Some(Order::Node), |order| Some(order.next())).take(7).collect();
-        let names: std::collections::BTreeSet<&str> = all.iter().map(|order| order.name()).collect();
+        let names: std::collections::BTreeSet<String> = all.iter().map(|order| order.name()).collect();
         assert_eq!((names.len(), all[6]), (6, Order::Node));
     }
 
