@@ -49,8 +49,8 @@ impl Settings {
     pub fn parse(filter: Option<&str>, format: Option<&str>) -> Result<Settings, String> {
         let filter = match filter.map(str::trim).filter(|text| !text.is_empty()) {
             None => EnvFilter::new("info"),
-            Some(text) => check_levels(text)
-                .and_then(|()| EnvFilter::try_new(text).map_err(|error| error.to_string()))
+            Some(text) => checked_directives(text)
+                .and_then(|plain| EnvFilter::try_new(plain).map_err(|error| error.to_string()))
                 .map_err(|error| {
                     format!("{FILTER}={text:?} is wrong: {error}; right are for example info, or warn,edge_node=debug")
                 })?,
@@ -63,9 +63,11 @@ impl Settings {
     }
 }
 
-/// The filter's own parser takes a misspelt level for the name of a module, and no level for all of them.
-fn check_levels(text: &str) -> Result<(), String> {
-    for directive in text.split(',').map(str::trim).filter(|directive| !directive.is_empty()) {
+/// The directives without the spaces between them. The filter's own parser takes a misspelt level for the name of a module, and no
+/// level for all of them.
+fn checked_directives(text: &str) -> Result<String, String> {
+    let directives: Vec<&str> = text.split(',').map(str::trim).filter(|directive| !directive.is_empty()).collect();
+    for directive in &directives {
         let plain = !directive.contains(['=', '[', ':', '_', '-']);
         if plain && directive.parse::<LevelFilter>().is_err() {
             return Err(format!("{directive:?} is no level (off, error, warn, info, debug, trace)"));
@@ -76,7 +78,7 @@ fn check_levels(text: &str) -> Result<(), String> {
             return Err(format!("{directive:?} does not end with a level (off, error, warn, info, debug, trace)"));
         }
     }
-    Ok(())
+    Ok(directives.join(","))
 }
 
 /// Starts it for this process; later calls do nothing.
