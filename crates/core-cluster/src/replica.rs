@@ -760,7 +760,7 @@ impl Replica {
             Some(group) => (group.role(), group.term()),
             None => return,
         };
-        self.leadership.on_role(role, term);
+        self.leadership.on_role(role, term, self.leading);
         if matches!(role, Role::PreCandidate) {
             lane.statistics.elections_started += 1;
         }

@@ -19,20 +19,18 @@ pub struct LeadershipNews {
     bid: Option<&'static str>,
     /// The last leader it knew.
     known: Option<NodeId>,
-    /// The term it leads in.
-    leading: Option<Term>,
     /// Why it stops leading, if it does so by itself.
     gives_up: Option<&'static str>,
     waiting: Vec<(Term, Leadership)>,
 }
 
 impl LeadershipNews {
-    /// Its role or term is another one.
-    pub fn on_role(&mut self, role: Role, term: Term) {
+    /// Its role or term is another one. `leading`: the term that it has led in so far.
+    pub fn on_role(&mut self, role: Role, term: Term, leading: Option<Term>) {
         match role {
             Role::PreCandidate => self.bid = Some("the leader was silent for the election timeout"),
             Role::Candidate => _ = self.bid.get_or_insert("the leader handed over"),
-            Role::Leader if self.leading != Some(term) => {
+            Role::Leader if leading != Some(term) => {
                 let before = self.known;
                 let alone = "it is the only voter";
                 let reason = match self.bid.take() {
@@ -40,14 +38,13 @@ impl LeadershipNews {
                     bid => bid.unwrap_or(alone),
                 };
                 self.push(term, Leadership::Begun { before, reason });
-                self.leading = Some(term);
             }
             _ => {}
         }
         if role != Role::Leader {
             let no_majority = "no majority of the members answered for the election timeout";
             let reason = self.gives_up.take().unwrap_or(no_majority);
-            if self.leading.take() == Some(term) {
+            if leading == Some(term) {
                 self.push(term, Leadership::Ended { reason });
             }
         }
@@ -94,8 +91,13 @@ mod tests {
     #[test]
     fn a_change_of_leaders_is_told_once_with_its_reason() {
         let mut news = LeadershipNews::default();
-        let roles = |news: &mut LeadershipNews, term, roles: &[Role]| {
-            roles.iter().for_each(|role| news.on_role(*role, Term(term)));
+        // As the replica keeps it.
+        let mut leading = None;
+        let mut roles = |news: &mut LeadershipNews, term, roles: &[Role]| {
+            for role in roles {
+                news.on_role(*role, Term(term), leading);
+                leading = (*role == Role::Leader).then_some(Term(term));
+            }
         };
         roles(&mut news, 1, &[Role::PreCandidate, Role::Candidate, Role::Leader, Role::Leader]);
         assert_eq!(told(&mut news), [Leadership::Begun { before: None, reason: "no leader was known" }]);
