@@ -621,6 +621,11 @@ pub struct StatusInfo {
     pub certificate_expires_ms: u64,
 }
 
+/// What `StatusInfo::warnings` says of a node that is down.
+pub fn down_warning(node: NodeId, peer_address: &str) -> String {
+    alloc::format!("node {node} ({peer_address}) is down")
+}
+
 /// Whether a cluster known by configuration (the world's, a region's) answers a strong read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]

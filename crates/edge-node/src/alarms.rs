@@ -6,7 +6,7 @@
 //! Held by: `each_fault_has_its_alarm`, `a_healthy_node_has_none`. Not here: Prometheus' rules (deploy/prometheus), which see
 //! longer times; warnings of single clusters, which `ListClusters` has.
 
-use base_types::action::{NodeInfo, StatusInfo};
+use base_types::action::{down_warning, NodeInfo, StatusInfo};
 use edge_console::Look;
 use serde_json::{json, Value};
 use std::collections::BTreeSet;
@@ -55,7 +55,7 @@ impl Alarm {
 
 /// All alarms. `recent`: the last samples, at most [`SAMPLES`].
 pub fn alarms(status: &StatusInfo, nodes: &[NodeInfo], recent: &[Look], unix_ms: u64) -> Vec<Alarm> {
-    let mut all = of_status(status, unix_ms);
+    let mut all = of_status(status, nodes, unix_ms);
     all.extend(of_nodes(nodes));
     all.extend(of_samples(recent, status.node.0));
     all.sort_by_key(|alarm| alarm.severity);
@@ -85,7 +85,7 @@ fn shown(alarm: Alarm) -> Value {
     json!({"id": alarm.id, "severity": severity, "title": alarm.title, "todo": alarm.todo, "runbook": alarm.runbook})
 }
 
-fn of_status(status: &StatusInfo, unix_ms: u64) -> Vec<Alarm> {
+fn of_status(status: &StatusInfo, nodes: &[NodeInfo], unix_ms: u64) -> Vec<Alarm> {
     let node = status.node;
     let mut list = Vec::new();
     for reason in &status.not_ready {
@@ -102,9 +102,9 @@ fn of_status(status: &StatusInfo, unix_ms: u64) -> Vec<Alarm> {
         list.push(Alarm::bad("quorum-lost", "quorum-lost", format!("Cluster {cluster} has no majority"), todo));
     }
     // Nodes that are down have an alarm of their own.
-    for warning in
-        status.warnings.iter().filter(|warning| !(warning.starts_with("node ") && warning.ends_with(" is down")))
-    {
+    let down: BTreeSet<String> =
+        nodes.iter().filter(|node| !node.up).map(|node| down_warning(node.node, &node.peer_address)).collect();
+    for warning in status.warnings.iter().filter(|warning| !down.contains(*warning)) {
         list.push(Alarm::warn("warning", "node-degraded", warning.clone(), "hive ctl status shows more."));
     }
     if status.log_write_ms > LOG_WRITE_WARN_MS {
@@ -229,7 +229,7 @@ mod tests {
         status.not_ready.push("it starts".into());
         status.degraded.push("a part is away".into());
         status.quorum.push(QuorumInfo { cluster: "metadata@a".parse().unwrap(), answers: false });
-        status.warnings.extend(["node 2 (fr-par) is down".to_string(), "cluster x lacks members".into()]);
+        status.warnings.extend([down_warning(NodeId(2), ""), "cluster x lacks members".into()]);
         status.log_write_ms = 5_000;
         status.certificate_expires_ms = NOW + DAY_MS as u64;
         let mut nodes = [node_info(1), node_info(2), node_info(3)];

@@ -11,7 +11,7 @@ use crate::context::{CoreContext, Turn};
 use crate::frame::{Announcement, Item, LaneGauges};
 use crate::membership::Membership;
 use crate::routing::Routing;
-use base_types::action::{ActionResult, Answer, Failure, NodeInfo, StatusInfo};
+use base_types::action::{down_warning, ActionResult, Answer, Failure, NodeInfo, StatusInfo};
 use base_types::{Tick, Ticket};
 use core_flow::failures;
 use core_placement::NodeRecord;
@@ -132,7 +132,7 @@ impl Membership {
         warnings.extend(draining.map(draining_warning));
         let is_up = |record: &NodeRecord| record.up && core.is_up(record.node);
         let down = core.map().records().filter(|record| !record.draining && !is_up(record));
-        warnings.extend(down.map(|record| format!("node {} ({}) is down", record.node, record.peer_address)));
+        warnings.extend(down.map(|record| down_warning(record.node, &record.peer_address)));
         warnings
     }
 }
