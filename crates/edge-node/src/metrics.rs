@@ -162,14 +162,15 @@ impl Snapshot {
         let help = "Time from a request of an S3 client to the head of its answer, by operation.";
         let mut metric = encoder.encode_descriptor("s3_request_seconds", help, None, MetricType::Histogram)?;
         for of_one in rows.chunk_by(|one, next| one.0 == next.0) {
-            let bounds = S3_BUCKETS_US.iter().map(|us| *us as f64 / 1e6).chain([f64::INFINITY]);
             let sum = |bucket: usize| of_one.iter().map(|(_, _, counts)| counts.buckets[bucket]).sum::<u64>();
-            let buckets: Vec<(f64, u64)> = bounds.enumerate().map(|(bucket, bound)| (bound, sum(bucket))).collect();
-            let count = buckets.iter().map(|(_, count)| count).sum();
-            let total_us: u64 = of_one.iter().map(|(_, _, counts)| counts.total_us).sum();
-            let labels = [("operation", pascal(of_one[0].0))];
-            let mut member = metric.encode_family(&labels)?;
-            member.encode_histogram::<NoLabelSet>(total_us as f64 / 1e6, count, &buckets, None)?;
+            let buckets: [u64; S3_BUCKETS_US.len() + 1] = std::array::from_fn(sum);
+            let total_us = of_one.iter().map(|(_, _, counts)| counts.total_us).sum();
+            encode_histogram(
+                &mut metric.encode_family(&[("operation", pascal(of_one[0].0))])?,
+                &S3_BUCKETS_US,
+                &buckets,
+                total_us,
+            )?;
         }
         Ok(())
     }
@@ -294,12 +295,12 @@ impl Snapshot {
         let help = "Time from a call of an etcd client to its answer, by method; streams are left out.";
         let mut metric = encoder.encode_descriptor("etcd_request_seconds", help, None, MetricType::Histogram)?;
         for (method, counts) in &called {
-            let bounds = ETCD_BUCKETS_US.iter().map(|us| *us as f64 / 1e6).chain([f64::INFINITY]);
-            let buckets: Vec<(f64, u64)> = bounds.zip(counts.buckets).collect();
-            let count = counts.buckets.iter().sum();
-            let labels = [("method", *method)];
-            let mut member = metric.encode_family(&labels)?;
-            member.encode_histogram::<NoLabelSet>(counts.total_us as f64 / 1e6, count, &buckets, None)?;
+            encode_histogram(
+                &mut metric.encode_family(&[("method", *method)])?,
+                &ETCD_BUCKETS_US,
+                &counts.buckets,
+                counts.total_us,
+            )?;
         }
         let help = "Calls of etcd's clients that were refused because too many were under way.";
         encoder
@@ -327,12 +328,12 @@ impl Snapshot {
         let help = "Time from a command of a Redis client to its answer, by command; waiting for a key is in it.";
         let mut metric = encoder.encode_descriptor("redis_command_seconds", help, None, MetricType::Histogram)?;
         for counts in commands {
-            let bounds = REDIS_BUCKETS_US.iter().map(|us| *us as f64 / 1e6).chain([f64::INFINITY]);
-            let buckets: Vec<(f64, u64)> = bounds.zip(counts.buckets).collect();
-            let count = counts.buckets.iter().sum();
-            let labels = [("command", counts.name)];
-            let mut member = metric.encode_family(&labels)?;
-            member.encode_histogram::<NoLabelSet>(counts.total_us as f64 / 1e6, count, &buckets, None)?;
+            encode_histogram(
+                &mut metric.encode_family(&[("command", counts.name)])?,
+                &REDIS_BUCKETS_US,
+                &counts.buckets,
+                counts.total_us,
+            )?;
         }
         let help = "Connections of Redis clients that were accepted since the node started.";
         encoder
@@ -460,9 +461,14 @@ fn encode_value(metric: &mut MetricEncoder, value: &Value) -> Result<(), Error> 
 }
 
 fn encode_latency(metric: &mut MetricEncoder, latency: &Latency) -> Result<(), Error> {
-    let bounds = BOUNDS_US.iter().map(|us| *us as f64 / 1e6).chain([f64::INFINITY]);
-    let buckets: Vec<(f64, u64)> = bounds.zip(latency.buckets).collect();
-    metric.encode_histogram::<NoLabelSet>(latency.sum_us as f64 / 1e6, latency.count(), &buckets, None)
+    encode_histogram(metric, &BOUNDS_US, &latency.buckets, latency.sum_us)
+}
+
+/// Buckets of durations, not cumulative: one for each bound, and those above.
+fn encode_histogram(metric: &mut MetricEncoder, bounds_us: &[u64], counts: &[u64], sum_us: u64) -> Result<(), Error> {
+    let bounds = bounds_us.iter().map(|us| *us as f64 / 1e6).chain([f64::INFINITY]);
+    let buckets: Vec<(f64, u64)> = bounds.zip(counts.iter().copied()).collect();
+    metric.encode_histogram::<NoLabelSet>(sum_us as f64 / 1e6, counts.iter().sum(), &buckets, None)
 }
 
 #[cfg(test)]
