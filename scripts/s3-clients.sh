@@ -4,7 +4,7 @@
 #   HIVE=PROGRAM scripts/s3-clients.sh         with that program      … --base-port N   (as in `hive dev`; 29000 where absent)
 #   scripts/s3-clients.sh --memory             the gateway alone, over metadata in memory (example s3_memory)
 #   scripts/s3-clients.sh --endpoint URL       uses one that runs; keys by S3_KEY, S3_SECRET, S3_OTHER_KEY, S3_OTHER_SECRET
-#   … --only PATTERN                           only cases whose file and name have it      --write-guide  docs/guides/s3.md anew
+#   … --only PATTERN                           only cases whose file and name have it      --write-guide  docs/guides/s3.md again
 # What was tested by which client goes to target/s3-clients.json.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -2,7 +2,7 @@
 # Drives an S3 gateway with the functional suites of minio-go and minio-py, as their registries have them, in a world of five nodes whose
 # new buckets have the older defaults. Go's module proxy and PyPI give the suites. Skips itself where Go is missing.
 #   scripts/s3-suites.sh                       builds `hive`         HIVE=PROGRAM scripts/s3-suites.sh   with that program
-#   … --base-port N (as in `hive dev`)         --only minio-go       --write-guide  the table of docs/guides/s3.md anew
+#   … --base-port N (as in `hive dev`)         --only minio-go       --write-guide  the table of docs/guides/s3.md again
 # Fails if a test fails that scripts/s3/suites.py does not explain, or if one that it explains passes.
 set -euo pipefail
 cd "$(dirname "$0")/.."

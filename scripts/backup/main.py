@@ -26,6 +26,8 @@ VALUE_BYTES = 6_000
 COMMAND_TIMEOUT_S = 180
 # A throttle that makes a backup of KEYS keys take long enough to be stopped in the middle.
 SLOW_MB = 2
+# Writes that are under way before something is done to them.
+WRITES_WAITED = 100
 RULE = "size=3 location=world failure_domain=chassis"
 
 
@@ -142,6 +144,13 @@ class Writes:
         self.over.set()
         self.thread.join(60)
 
+    def wait(self, count=WRITES_WAITED):
+        """Until so many more were answered."""
+        wanted, until = self.count + count, time.monotonic() + 60
+        while self.count < wanted:
+            check(time.monotonic() < until and self.thread.is_alive(), "writes stopped after", self.count)
+            time.sleep(0.02)
+
 
 @case("a backup is of one instant while writes continue, and is restored beside")
 def instant(here):
@@ -192,8 +201,8 @@ def killed(here):
         stamp = json.loads(file.readline())["instant"]["stamp"]
     here.act(action="KvPin", keyspace="shop", pin=1, stamp=stamp, keep_ms=600_000)
     before = here.content("shop", at=stamp, pin=1)
-    with Writes(here, "shop"):
-        time.sleep(2)
+    with Writes(here, "shop") as writes:
+        writes.wait()
         here.act(action="KvCompact", keyspace="shop", stamp=here.act(action="KvDescribe", keyspace="shop")["stamp"])
         leader = here.act(action="DescribeCluster", name="versioned@ks-shop-0")
         process = here.start(*words, "--rate", str(SLOW_MB * 3), "--json")
@@ -203,7 +212,7 @@ def killed(here):
         out, error = process.communicate(timeout=COMMAND_TIMEOUT_S)
         check(process.returncode == 0, "the continued backup ended with", process.returncode, out, error)
     made = json.loads(out)
-    check(made["stamp"] == stamp and made["parts_kept"] >= 1 and made["begun_anew"] is None, made)
+    check(made["stamp"] == stamp and made["parts_kept"] >= 1 and made["not_continued"] is None, made)
     here.backup("restore", folder, "--as", "shop-stopped")
     check(here.content("shop-stopped") == before, "the continued backup is not what its stamp held")
     here.act(action="KvUnpin", keyspace="shop", pin=1)
@@ -229,8 +238,8 @@ def restored(here):
     check(resumed["unchanged"] > 0 and resumed["unchanged"] + resumed["written"] == here.keys, resumed)
     wanted = here.content("shop-then")
     check(here.content("shop-again") == wanted, "the resumed restore differs")
-    with Writes(here, "shop-again"):
-        time.sleep(2)
+    with Writes(here, "shop-again") as writes:
+        writes.wait()
     here.act(action="KvPut", keyspace="shop-again", key="0/extra", value="x")
     check("--yes" in here.run("backup", "restore", here.path("full"), "--in-place=shop-again", fails=True))
     part = here.backup("restore", here.path("full"), "--in-place=shop-again", "--prefix", "0/", "--yes")
@@ -243,8 +252,8 @@ def restored(here):
 
 @case("increments hold what changed, and are restored with their base")
 def increments(here):
-    with Writes(here, "shop"):
-        time.sleep(2)
+    with Writes(here, "shop") as writes:
+        writes.wait()
     here.act(action="KvPut", keyspace="shop", key="new", value="n")
     one = here.backup("create", here.path("one"), "--keyspace", "shop", "--base", here.path("full"))
     check(0 < one["entries"] < KEYS and one["deletions"] > 0, one)

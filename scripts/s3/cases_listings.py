@@ -77,7 +77,7 @@ def words_for_snapshots(w, name):
 
 
 def tokens_of_others(w, token):
-    """A token is its own bucket's: another account's takes it as little, and so does a bucket that is made anew."""
+    """A token is its own bucket's: another account's takes it as little, and so does a bucket that is recreated."""
     theirs = w.name()
     w.other.create_bucket(Bucket=theirs)
     w.other.put_object(Bucket=theirs, Key="a", Body=b"")

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Always: all parts of a versioned keyspace's backup are of one stamp, of one cluster in one life. Held by:
-//! `backup_is_of_one_instant_while_writes_continue`, `resume_begins_anew_after_the_pin_is_gone`.
+//! `backup_is_of_one_instant_while_writes_continue`, `a_new_backup_is_made_after_the_pin_is_gone`.
 //! Not here: plain keyspaces have no instant; each part says when it was read.
 
 use crate::depot::Depot;
@@ -56,7 +56,7 @@ pub struct Created {
     /// Parts that an earlier run had finished.
     pub parts_kept: usize,
     /// Why an earlier run was not continued.
-    pub begun_anew: Option<String>,
+    pub not_continued: Option<String>,
 }
 
 /// Makes a backup, or finishes one.
@@ -80,7 +80,7 @@ pub async fn create<S: Store>(
         None => None,
     };
     let left = prepare(&options.dir).await?;
-    let (journal, begun_anew) = match left {
+    let (journal, not_continued) = match left {
         None => (begin(store, options, world, keyspace, base.as_ref()).await?, None),
         Some((beginning, parts)) => match check(store, options, world, &keyspace, base.as_ref(), &beginning).await? {
             None => (Journal::resume(&options.dir, beginning, parts).await?, None),
@@ -92,7 +92,7 @@ pub async fn create<S: Store>(
     let journal = read_parts(store, options, journal, base.as_ref(), progress).await?;
     let manifest = finish(store, signer, options, journal).await?;
     drop(keeper);
-    Ok(Created { manifest, parts_kept, begun_anew })
+    Ok(Created { manifest, parts_kept, not_continued })
 }
 
 /// Makes the directory, or finds what a stopped run left there. Anything else in it is not ours to touch.

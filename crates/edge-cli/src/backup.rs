@@ -61,8 +61,8 @@ async fn make(arguments: BackupCreate) -> Result<(), Failure> {
     let made = create(&client, &signer, &options, &mut |progress| shown.show(progress)).await;
     shown.finish();
     let made = made.map_err(|error| failure(json, error))?;
-    if let Some(why) = &made.begun_anew {
-        eprintln!("hive: an unfinished backup was begun anew: {why}");
+    if let Some(why) = &made.not_continued {
+        eprintln!("hive: an unfinished backup was not continued, and a new one was made: {why}");
     }
     say_made(&options.dir.shown(), &made, start.elapsed(), json);
     Ok(())
@@ -74,7 +74,7 @@ fn say_made(dir: &str, made: &Created, took: Duration, json: bool) {
         let mut value = summary(dir, manifest);
         value["ok"] = true.into();
         value["parts_kept"] = made.parts_kept.into();
-        value["begun_anew"] = made.begun_anew.clone().into();
+        value["not_continued"] = made.not_continued.clone().into();
         value["seconds"] = took.as_secs_f64().into();
         println!("{value}");
         return;

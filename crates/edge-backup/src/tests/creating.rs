@@ -41,7 +41,7 @@ fn stopped_backup_continues_at_the_same_instant() {
     // A compaction passes; the pin keeps the instant.
     bench.toy.compact("k", false);
     let made = bench.create("b").unwrap();
-    assert!(made.parts_kept > 0 && made.begun_anew.is_none());
+    assert!(made.parts_kept > 0 && made.not_continued.is_none());
     assert_eq!(fs::read(bench.part("b", 1)).unwrap(), first);
     bench.restore("b", &super::beside("new")).unwrap();
     let stamp = made.manifest.instant.unwrap().stamp;
@@ -50,7 +50,7 @@ fn stopped_backup_continues_at_the_same_instant() {
 }
 
 #[test]
-fn resume_begins_anew_after_the_pin_is_gone() {
+fn a_new_backup_is_made_after_the_pin_is_gone() {
     for lost in [|bench: &Bench| bench.toy.compact("k", true), |bench: &Bench| bench.toy.begin_life("k")] {
         let bench = Bench::new();
         bench.toy.answer_only(Some(4));
@@ -59,7 +59,7 @@ fn resume_begins_anew_after_the_pin_is_gone() {
         bench.toy.put("k", "key-00", "later");
         lost(&bench);
         let made = bench.create("b").unwrap();
-        assert!(made.parts_kept == 0 && made.begun_anew.is_some());
+        assert!(made.parts_kept == 0 && made.not_continued.is_some());
         bench.restore("b", &super::beside("new")).unwrap();
         assert_eq!(bench.toy.content("new", None), bench.toy.content("k", None));
     }

@@ -55,7 +55,7 @@ pub enum BackupCommand {
     /// Verify a backup, then restore it beside (--as) or over (--in-place) what is there
     ///
     /// Nothing is written before all of the backup was read and fits its signature. A restore is many commits: who reads meanwhile sees
-    /// some of them. Stamps and versions of keys begin anew. Run it again after it was stopped: with --as add --resume.
+    /// some of them. Stamps and versions of keys start from 1 again. Run it again after it was stopped: with --as add --resume.
     Restore(BackupRestore),
     /// Print the public key that verifies this machine's backups
     Key {
