@@ -30,7 +30,7 @@ pub const PENDING_BYTES_MAX: usize = 4 << 20;
 const TEXT_BYTES_MAX: usize = 1024;
 /// What waits for one target at most: an eighth, so that no bucket takes the room of all others.
 const TARGET_BYTES_MAX: usize = PENDING_BYTES_MAX / 8;
-/// Parameters of a presigned URL with which whoever reads the log could repeat the request.
+/// Parameters of a presigned URL with which a reader of the log could repeat the request.
 const SECRET_PARAMETERS: [&str; 2] = ["x-amz-signature", "x-amz-security-token"];
 /// How long a body is that comes in signed pieces.
 const DECODED_LENGTH: HeaderName = HeaderName::from_static("x-amz-decoded-content-length");

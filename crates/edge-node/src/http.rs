@@ -191,9 +191,9 @@ impl HttpDoor {
         if client.is_some() {
             return Some(Standing { _client: client, operator: None });
         }
-        if let Some(left_out) = self.state.quiet.allow() {
+        if let Some(suppressed) = self.state.quiet.allow() {
             let limit = self.room.http.max();
-            tracing::warn!(limit, %from, left_out, "more connections than limits.connections_max, or more from one address than three quarters of it; only operators' requests are answered on new ones");
+            tracing::warn!(limit, %from, suppressed, "more connections than limits.connections_max, or more from one address than three quarters of it; only operators' requests are answered on new ones");
         }
         let place = self.room.operators.enter(from)?;
         Some(Standing { _client: None, operator: Some(Rc::new(place)) })

@@ -137,8 +137,8 @@ impl PeerSet {
             return;
         }
         if links.len() >= PEERS_MAX {
-            if let Some(left_out) = self.quiet.allow() {
-                tracing::warn!(%node, left_out, "this node already dials {PEERS_MAX} peers and does not dial this one: remove nodes that are gone (hive ctl forget)");
+            if let Some(suppressed) = self.quiet.allow() {
+                tracing::warn!(%node, suppressed, "this node already dials {PEERS_MAX} peers and does not dial this one: remove nodes that are gone (hive ctl forget)");
             }
             return;
         }

@@ -1,6 +1,6 @@
 //! Log lines that an outsider can cause come at a bounded rate.
 //!
-//! Always: one line a period; the next one says how many were left out.
+//! Always: one line a period; the next one says how many were suppressed.
 //! Held by: `one_line_a_period`.
 
 use std::cell::Cell;
@@ -13,19 +13,19 @@ const PERIOD: Duration = Duration::from_secs(5);
 #[derive(Default, Debug)]
 pub struct Quiet {
     last: Cell<Option<Instant>>,
-    left_out: Cell<u64>,
+    suppressed: Cell<u64>,
 }
 
 impl Quiet {
-    /// `Some(lines left out since the last)` where a line may be written now.
+    /// `Some(lines suppressed since the last)` where a line may be written now.
     pub fn allow(&self) -> Option<u64> {
         let now = Instant::now();
         if self.last.get().is_some_and(|last| now.duration_since(last) < PERIOD) {
-            self.left_out.set(self.left_out.get() + 1);
+            self.suppressed.set(self.suppressed.get() + 1);
             return None;
         }
         self.last.set(Some(now));
-        Some(self.left_out.take())
+        Some(self.suppressed.take())
     }
 }
 

@@ -29,8 +29,8 @@ pub async fn next(
         match accepted {
             Ok(accepted) => return Some(accepted),
             Err(error) => {
-                if let Some(left_out) = quiet.allow() {
-                    tracing::warn!(door, %error, left_out, "the door cannot accept connections; it retries");
+                if let Some(suppressed) = quiet.allow() {
+                    tracing::warn!(door, %error, suppressed, "the door cannot accept connections; it retries");
                 }
                 tokio::time::sleep(PAUSE).await;
             }
@@ -40,7 +40,7 @@ pub async fn next(
 
 /// Says that a client was turned away, for there is no room.
 pub fn turned_away(room: &Connections, from: IpAddr, door: &'static str, quiet: &Quiet) {
-    if let Some(left_out) = quiet.allow() {
-        tracing::warn!(door, limit = room.max(), %from, left_out, "more connections than limits.connections_max, or more from one address than three quarters of it; a client was turned away");
+    if let Some(suppressed) = quiet.allow() {
+        tracing::warn!(door, limit = room.max(), %from, suppressed, "more connections than limits.connections_max, or more from one address than three quarters of it; a client was turned away");
     }
 }

@@ -118,8 +118,8 @@ impl Entrance {
         match timeout(patience, proxy::client(stream, peer)).await {
             Ok(Ok(client)) => return Some(client),
             Ok(Err(error)) => {
-                if let Some(left_out) = self.quiet.allow() {
-                    tracing::warn!(door = self.door, proxy = %peer.ip(), %error, left_out, "a connection of a proxy was refused");
+                if let Some(suppressed) = self.quiet.allow() {
+                    tracing::warn!(door = self.door, proxy = %peer.ip(), %error, suppressed, "a connection of a proxy was refused");
                 }
             }
             Err(_) => {}
@@ -162,8 +162,8 @@ impl Entrance {
             Ok(Err(error)) => error.to_string(),
             Err(_) => "it took too long".into(),
         };
-        if let Some(left_out) = self.quiet.allow() {
-            tracing::warn!(door = self.door, %from, reason, left_out, "a client's TLS handshake failed");
+        if let Some(suppressed) = self.quiet.allow() {
+            tracing::warn!(door = self.door, %from, reason, suppressed, "a client's TLS handshake failed");
         }
         tokio::time::sleep(FAILED_KEPT).await;
         drop(place);

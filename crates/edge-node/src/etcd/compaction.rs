@@ -66,8 +66,8 @@ pub async fn run(store: Arc<NodeStore>, how: AutoCompaction, mut stop: watch::Re
             () = tokio::time::sleep(every) => {}
         }
         if let Err(reason) = round(&store, how, &mut seen).await {
-            if let Some(left_out) = quiet.allow() {
-                tracing::warn!(reason, left_out, "namespaces were not compacted; it is tried again");
+            if let Some(suppressed) = quiet.allow() {
+                tracing::warn!(reason, suppressed, "namespaces were not compacted; it is tried again");
             }
         }
     }

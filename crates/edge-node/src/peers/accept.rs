@@ -138,8 +138,8 @@ impl Acceptor {
     }
 
     fn complain(&self, from: &str, reason: &str) {
-        if let Some(left_out) = self.state.quiet.allow() {
-            tracing::warn!(from, reason, left_out, "a connection to the peer port was refused");
+        if let Some(suppressed) = self.state.quiet.allow() {
+            tracing::warn!(from, reason, suppressed, "a connection to the peer port was refused");
         }
     }
 

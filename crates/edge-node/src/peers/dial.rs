@@ -49,8 +49,8 @@ pub async fn run(set: Rc<PeerSet>, link: Rc<Link>) {
             Err(reason) => {
                 let dropped = link.set_connected(false);
                 set.count(0, 0, dropped);
-                if let Some(left_out) = set.quiet.allow() {
-                    tracing::warn!(node = %link.node, address = link.address(), %reason, left_out, "a peer cannot be connected to");
+                if let Some(suppressed) = set.quiet.allow() {
+                    tracing::warn!(node = %link.node, address = link.address(), %reason, suppressed, "a peer cannot be connected to");
                 }
             }
         }

@@ -73,8 +73,8 @@ impl Background {
 
     fn tell<T, E: std::fmt::Display>(&self, doing: &str, result: Result<T, E>) {
         if let Err(error) = result {
-            if let Some(left_out) = self.quiet.allow() {
-                tracing::warn!(%error, left_out, "{doing} failed and is tried again");
+            if let Some(suppressed) = self.quiet.allow() {
+                tracing::warn!(%error, suppressed, "{doing} failed and is tried again");
             }
         }
     }

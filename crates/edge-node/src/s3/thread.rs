@@ -77,10 +77,10 @@ async fn keep_flushing(service: Service, quiet: Quiet) {
     loop {
         tokio::time::sleep(LOG_EVERY).await;
         let lost = service.flush_access_logs().await.lost;
-        if let Some(left_out) = (lost > 0).then(|| quiet.allow()).flatten() {
+        if let Some(suppressed) = (lost > 0).then(|| quiet.allow()).flatten() {
             tracing::warn!(
                 lost,
-                left_out,
+                suppressed,
                 "lines of buckets' access logs were lost: memory was full, or the target bucket took none"
             );
         }
