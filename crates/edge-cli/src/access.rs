@@ -227,7 +227,7 @@ pub async fn token(command: TokenCommand) -> Result<(), Failure> {
             let mut out = table(["ID", "USER", "ON", "EXPIRES", "NOTE"]);
             for token in &all {
                 let expires = match token["expires_ms"].as_u64() {
-                    Some(ms) => crate::ctl::day(&ms.into()),
+                    Some(ms) => crate::calendar::day(&ms.into()),
                     None => "never".into(),
                 };
                 out.add_row([
@@ -271,7 +271,7 @@ pub async fn s3_key(command: S3KeyCommand) -> Result<(), Failure> {
             }
             let mut out = table(["ACCESS KEY", "USER", "ON", "EXPIRES", "NOTE"]);
             for key in &all {
-                let expires = key["expires_ms"].as_u64().map_or("never".into(), |ms| crate::ctl::day(&ms.into()));
+                let expires = key["expires_ms"].as_u64().map_or("never".into(), |ms| crate::calendar::day(&ms.into()));
                 out.add_row([
                     cell(&key["access_key"]),
                     cell(&key["user"]),

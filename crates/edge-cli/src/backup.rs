@@ -4,6 +4,7 @@
 //! result goes to standard output. Not here: how a backup is made (edge-backup).
 
 use crate::arguments::{BackupCommand, BackupCreate, BackupRestore, Levels, SignKey, Trust};
+use crate::calendar::second;
 use crate::failure::Failure;
 use crate::output::{cell, client, failed, seconds, table};
 use edge_backup::{
@@ -106,8 +107,8 @@ fn of_when(manifest: &Manifest) -> String {
         (None, _) => format!(
             "keyspace {} is plain: there is no one instant; each part is of when it was read, {} to {}",
             manifest.keyspace.name,
-            utc(manifest.started_ms),
-            utc(manifest.finished_ms)
+            second(manifest.started_ms),
+            second(manifest.finished_ms)
         ),
     }
 }
@@ -121,7 +122,7 @@ async fn show_all(dir: &str, trust: &Trust, json: bool) -> Result<(), Failure> {
     let mut out = table(["BACKUP", "STATE", "KEYSPACE", "STAMP", "MADE", "KEYS", "BYTES", "CONTINUES"]);
     for backup in &found {
         let value = listed(backup);
-        let made = backup.manifest.as_ref().map_or("-".into(), |manifest| utc(manifest.finished_ms));
+        let made = backup.manifest.as_ref().map_or("-".into(), |manifest| second(manifest.finished_ms));
         out.add_row([
             backup.dir.clone(),
             cell(&value["state"]),
@@ -331,21 +332,6 @@ fn bytes_of(megabytes: u32) -> u64 {
     u64::from(megabytes) * 1_000_000
 }
 
-/// Milliseconds since 1970 as a date and a time of day in UTC.
-fn utc(ms: u64) -> String {
-    let (days, second) = ((ms / 86_400_000) as i64, ms / 1000 % 86_400);
-    // Days since 0000-03-01, in eras of 400 years (Hinnant, "chrono-compatible low-level date algorithms").
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = era * 400 + year_of_era + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", second / 3600, second / 60 % 60, second % 60)
-}
-
 /// A bar on a terminal, JSON lines for machines, else a line now and then; all on standard error.
 struct Shown {
     what: &'static str,
@@ -391,17 +377,5 @@ impl Shown {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::utc;
-
-    #[test]
-    fn dates_are_those_of_the_calendar() {
-        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
-        assert_eq!(utc(1_709_210_096_789), "2024-02-29 12:34:56 UTC");
-        assert_eq!(utc(4_102_444_799_000), "2099-12-31 23:59:59 UTC");
     }
 }

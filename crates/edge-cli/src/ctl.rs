@@ -7,7 +7,7 @@ mod s3;
 mod show;
 mod upgrade;
 
-pub use s3::{day, read_secret, show_key};
+pub use s3::{read_secret, show_key};
 
 use crate::arguments::{
     ClusterCommand, CtlCommand, EngineMove, KeyspaceCommand, LevelZeroCommand, LevelZeroMembersCommand, Levels,

@@ -10,6 +10,7 @@ mod attach;
 mod authority;
 mod backup;
 mod bench;
+mod calendar;
 mod config;
 mod ctl;
 mod dev;

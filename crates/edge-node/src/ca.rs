@@ -26,6 +26,7 @@ use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+use time::OffsetDateTime;
 
 /// How long an authority lasts.
 pub const AUTHORITY_DAYS: u32 = 3650;
@@ -303,24 +304,14 @@ fn seconds_now() -> i64 {
 /// From yesterday (clocks differ) for `days` days, in whole UTC days.
 fn set_validity(params: &mut CertificateParams, days: u32) {
     let today = seconds_now() / 86_400;
-    let (year, month, day) = civil(today - 1);
-    params.not_before = rcgen::date_time_ymd(year, month, day);
-    let (year, month, day) = civil(today + i64::from(days));
-    params.not_after = rcgen::date_time_ymd(year, month, day);
+    params.not_before = midnight(today - 1);
+    params.not_after = midnight(today + i64::from(days));
 }
 
-/// Days since 1970 to year, month, day (the proleptic Gregorian calendar; eras of 400 years from 1 March 0000).
-fn civil(days: i64) -> (i32, u8, u8) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year as i32, month as u8, day as u8)
+/// The begin of a day in UTC, in days since 1970; the calendar's last where it has no such day.
+fn midnight(day: i64) -> OffsetDateTime {
+    let begin = OffsetDateTime::from_unix_timestamp(day.saturating_mul(86_400));
+    begin.unwrap_or(OffsetDateTime::new_utc(time::Date::MAX, time::Time::MIDNIGHT))
 }
 
 fn io(path: &Path, error: &std::io::Error) -> CaError {

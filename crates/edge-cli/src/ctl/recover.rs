@@ -5,11 +5,11 @@
 //! Not here: what is best, what may be lost (core-node, flows/recover.rs).
 
 use crate::arguments::{Levels, RecoverCommand, World};
+use crate::calendar::minute;
 use crate::failure::Failure;
 use crate::output::{ask, cell, client, items, table};
 use serde_json::{json, Value};
 use std::io::{BufRead, IsTerminal};
-use std::time::{Duration, UNIX_EPOCH};
 
 /// A survey waits for nodes that do not answer, and a recovery for the survivor's disk.
 const DEADLINE_MS_MIN: u64 = 20_000;
@@ -41,7 +41,7 @@ fn list(answer: &Value) {
         out.add_row([
             cell(&recovery["name"]),
             cell(&recovery["ended"]),
-            when(&recovery["unix_ms"]),
+            minute(&recovery["unix_ms"]),
             cell(&recovery["survivor"]),
             cell(&recovery["state"]),
             nodes(recovery, "held"),
@@ -51,26 +51,6 @@ fn list(answer: &Value) {
         true => println!("no cluster was recovered"),
         false => println!("{out}"),
     }
-}
-
-/// Days since 1970 as a date (Howard Hinnant's `civil_from_days`), and the time of day.
-fn when(unix_ms: &Value) -> String {
-    let since = Duration::from_millis(unix_ms.as_u64().unwrap_or_default());
-    if (UNIX_EPOCH + since) == UNIX_EPOCH {
-        return "-".into();
-    }
-    let seconds = since.as_secs();
-    let days = (seconds / 86_400) as i64 + 719_468;
-    let era = days.div_euclid(146_097);
-    let of_era = days.rem_euclid(146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    let (hour, minute) = (seconds / 3_600 % 24, seconds / 60 % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
 }
 
 fn nodes(of: &Value, name: &str) -> String {
@@ -201,12 +181,5 @@ mod tests {
         assert!(growth("allocator/reference@world").contains("hive ctl world members add"));
         assert!(growth("reference@region-fr-par").contains("hive ctl region fr-par members add"));
         assert!(growth("metadata@users").contains("as its rule wants"));
-    }
-
-    #[test]
-    fn moments_are_told_as_dates() {
-        assert_eq!(when(&json!(0)), "-");
-        assert_eq!(when(&json!(951_827_696_000_u64)), "2000-02-29 12:34 UTC");
-        assert_eq!(when(&json!(1_795_449_599_000_u64)), "2026-11-23 15:59 UTC");
     }
 }

@@ -4,6 +4,7 @@
 
 use super::once;
 use crate::arguments::{AccountCommand, BucketCommand, KeyCommand, Levels, S3Command, World};
+use crate::calendar::day;
 use crate::failure::Failure;
 use crate::output::{ask, cell, client, failed, items, table};
 use base_types::s3::S3ErrorCode;
@@ -241,32 +242,4 @@ async fn quota(bucket: &str, wanted: Value, none: bool, world: &World) -> Result
     }
     let body = json!({"action": "PutBucketQuota", "bucket": bucket, "quota": wanted});
     once(world, body, |_| println!("the quota of bucket {bucket} is set")).await
-}
-
-/// Milliseconds since 1970 as a day (proleptic Gregorian calendar, UTC).
-pub fn day(ms: &Value) -> String {
-    let Some(ms) = ms.as_u64() else { return "-".into() };
-    let days = i64::try_from(ms / 86_400_000).unwrap_or(0) + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let (day, month) =
-        (day_of_year - (153 * shifted + 2) / 5 + 1, if shifted < 10 { shifted + 3 } else { shifted - 9 });
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn days_are_told_as_dates() {
-        let cases = [(0u64, "1970-01-01"), (951_782_400_000, "2000-02-29"), (1_795_305_599_999, "2026-11-21")];
-        for (ms, expected) in cases {
-            assert_eq!(day(&json!(ms)), expected);
-        }
-        assert_eq!(day(&Value::Null), "-");
-    }
 }

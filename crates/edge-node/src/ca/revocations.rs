@@ -8,7 +8,7 @@
 //! Not here: who is refused by a list (rustls, `tls`).
 //! Why: docs/decisions/0087-revoked-certificates-are-a-list-in-a-file.md.
 
-use super::{civil, open, read, seconds_now, write_file, CaError, AUTHORITY_DAYS};
+use super::{midnight, open, read, seconds_now, write_file, CaError, AUTHORITY_DAYS};
 use rcgen::{CertificateRevocationListParams, KeyIdMethod, RevokedCertParams, SerialNumber};
 use std::path::{Path, PathBuf};
 use x509_parser::pem::Pem;
@@ -56,10 +56,6 @@ pub fn revoke(directory: &Path, what: &Revoke) -> Result<Revocation, CaError> {
     let mut known = Known::read(&list, &authority)?;
     let before = known.entries.iter().any(|entry| entry.serial_number.as_ref() == serial);
     let today = seconds_now() / 86_400;
-    let date = |days: i64| {
-        let (year, month, day) = civil(days);
-        rcgen::date_time_ymd(year, month, day)
-    };
     if !before {
         if known.entries.len() >= REVOKED_MAX {
             let remedy = "make a new authority (`hive ca rotate`) and issue certificates again; the earlier one's list goes with it";
@@ -67,16 +63,16 @@ pub fn revoke(directory: &Path, what: &Revoke) -> Result<Revocation, CaError> {
         }
         known.entries.push(RevokedCertParams {
             serial_number: SerialNumber::from_slice(&serial),
-            revocation_time: date(today),
+            revocation_time: midnight(today),
             reason_code: None,
             invalidity_date: None,
         });
     }
     let revoked = known.entries.len();
     let params = CertificateRevocationListParams {
-        this_update: date(today),
+        this_update: midnight(today),
         // No node looks at it: a list of yesterday is better than none.
-        next_update: date(today + i64::from(AUTHORITY_DAYS)),
+        next_update: midnight(today + i64::from(AUTHORITY_DAYS)),
         crl_number: SerialNumber::from(known.number + 1),
         issuing_distribution_point: None,
         revoked_certs: known.entries,

@@ -43,8 +43,9 @@ fn mistakes_are_named() {
 
 #[test]
 fn days_become_dates() {
-    assert_eq!(civil(0), (1970, 1, 1));
-    assert_eq!(civil(11_016), (2000, 2, 29));
-    assert_eq!(civil(20_454), (2026, 1, 1));
-    assert_eq!(civil(-1), (1969, 12, 31));
+    let date = |day: i64| midnight(day).to_string();
+    assert_eq!(date(0), "1970-01-01 0:00:00.0 +00:00:00");
+    assert_eq!(date(11_016), "2000-02-29 0:00:00.0 +00:00:00");
+    assert_eq!(date(-1), "1969-12-31 0:00:00.0 +00:00:00");
+    assert_eq!(date(i64::MAX), "9999-12-31 0:00:00.0 +00:00:00");
 }

@@ -73,8 +73,8 @@ fn the_text_names_every_measurement() {
 }
 
 #[test]
-fn dates_are_civil() {
-    assert_eq!(civil(0), "1970-01-01T00:00:00Z");
-    assert_eq!(civil(951_827_696), "2000-02-29T12:34:56Z");
-    assert_eq!(civil(1_795_219_200), "2026-11-21T00:00:00Z");
+fn dates_are_iso() {
+    assert_eq!(iso(0), "1970-01-01T00:00:00Z");
+    assert_eq!(iso(951_827_696), "2000-02-29T12:34:56Z");
+    assert_eq!(iso(1_795_219_200), "2026-11-21T00:00:00Z");
 }
