@@ -319,7 +319,10 @@ mod tests {
         let to = To { owner: "a".into(), bucket: "b".into(), prefix: String::new() };
         let line = "x".repeat(TARGET_BYTES_MAX / 2);
         (0..20).for_each(|_| log.add(to.clone(), &line));
-        let held = |log: &AccessLog| (log.0.lock().unwrap().bytes, log.0.lock().unwrap().lost);
+        let held = |log: &AccessLog| {
+            let pending = log.0.lock().unwrap();
+            (pending.bytes, pending.lost)
+        };
         assert_eq!(held(&log), (TARGET_BYTES_MAX, 18), "one target has its share");
         for other in 0..20 {
             log.add(To { bucket: other.to_string(), ..to.clone() }, &line);
