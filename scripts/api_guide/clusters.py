@@ -96,6 +96,10 @@ def world_actions(guide):
 Lists the nodes of the world. `score` combines load, disk and the number of replicas; placement takes the lowest score first.
 """)
     guide.show({"action": "ListNodes"})
+    guide.say("## DrainNode\n\nThe asked node hands over all that it leads, so that it can be restarted; `\"drained\": false` ends that. Repeat it until `hand_overs_due`, the clusters that other members have yet to take over, is 0. It is `null` while they are counted. Another node refuses (`OtherNode`). See [Restarting a node](../operations/nodes.md#restarting-a-node).")
+    guide.show({"action": "DrainNode", "node": 1, "drained": True})
+    guide.show({"action": "DrainNode", "node": 1, "drained": False})
+    guide.show({"action": "DrainNode", "node": 2}, status=400)
     guide.say("## DecommissionNode\n\nEmpties a node: its replicas move to other nodes by their rules. The action is refused if a rule could not be met without the node.")
     guide.show({"action": "DecommissionNode", "node": 1, "deadline_ms": 20000}, status=409)
     guide.say("## RecommissionNode\n\nTakes a node back into service.")

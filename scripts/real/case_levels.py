@@ -148,7 +148,7 @@ def members_move(run):
     load.finish().check()
     # The nodes that every configuration names are gone: the others start without them.
     for number in (1, 2, 3):
-        world.command("ctl", "decommission", str(number), *endpoint, timeout=120)
+        world.command("ctl", "node", "decommission", str(number), *endpoint, timeout=120)
     world.stop(1, 2, 3)
     world.kill(4, 5, 6)
     world.start(4, 5, 6)

@@ -26,8 +26,10 @@ import case_integrity
 import case_judged
 import case_levels
 import case_network
+import case_operator
 import case_overload
 import case_recover
+import case_restarts
 import case_sharding
 from world import Problem, Skip, World
 
@@ -35,7 +37,7 @@ from world import Problem, Skip, World
 CASE_SECONDS = 150 + int(case_levels.DOWN_SECONDS)
 CASES = [*case_crashes.CASES, *case_disks.CASES, *case_sharding.CASES, *case_network.CASES, *case_overload.CASES, *case_inputs.CASES,
          *case_integrity.CASES, *case_engines.CASES, *case_judged.CASES, *case_doors.CASES, *case_levels.CASES,
-         *case_recover.CASES]
+         *case_recover.CASES, *case_restarts.CASES, *case_operator.CASES]
 
 
 class Run:

@@ -90,6 +90,7 @@ pub fn for_each<E>(action: &Action, check: &mut dyn FnMut(Need<'_>) -> Result<()
         Action::S3(call) => s3(call, check),
         Action::ListNodes | Action::Status | Action::UpgradeStatus => need(Inspect, Target::every(Kind::Node)),
         Action::FinalizeUpgrade => need(Operate, Target::every(Kind::Node)),
+        Action::DrainNode { .. } => need(Operate, Target::every(Kind::Node)),
         Action::DecommissionNode { .. } | Action::RecommissionNode { .. } | Action::ForgetNode { .. } => {
             need(Operate, Target::every(Kind::Node))
         }

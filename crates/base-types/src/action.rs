@@ -223,6 +223,9 @@ pub enum Action {
 
     /// The node map.
     ListNodes,
+    /// Drains the asked node, or ends that: it hands over what it leads to members that can lead, keeps its replicas, and takes no
+    /// leadership over. It is not kept: a node that restarts is not drained. Returns at once; a retry reports how many are left.
+    DrainNode { node: NodeId, drained: bool },
     /// Takes a node out of service: nothing new is put there, and every replica moves away under its rule. Returns at
     /// once; a retry reports how many are left.
     DecommissionNode { node: NodeId },
@@ -275,6 +278,7 @@ impl Action {
             Action::S3(call) => call.name(),
             Action::Access(call) => call.name(),
             Action::ListNodes => "ListNodes",
+            Action::DrainNode { .. } => "DrainNode",
             Action::DecommissionNode { .. } => "DecommissionNode",
             Action::RecommissionNode { .. } => "RecommissionNode",
             Action::ForgetNode { .. } => "ForgetNode",
@@ -375,6 +379,7 @@ pub enum ActionResult {
     Nodes {
         nodes: Vec<NodeInfo>,
     },
+    Drain(DrainInfo),
     Decommission(DecommissionInfo),
     Upgrade(UpgradeInfo),
     Status(StatusInfo),
@@ -527,6 +532,17 @@ pub struct RecoveryInfo {
     pub held: Vec<NodeId>,
     /// What may be lost, what appears, what is in the way.
     pub findings: Vec<String>,
+}
+
+/// How far a node is that is drained.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct DrainInfo {
+    pub node: NodeId,
+    pub drained: bool,
+    /// Clusters that it leads and another member may take over; `None` while they are being counted. Counted by the host, of all
+    /// cores: a core answers `None`.
+    pub hand_overs_due: Option<u32>,
 }
 
 /// How far a node's decommissioning is.

@@ -36,6 +36,9 @@ const TURN_BYTES: usize = 4 << 20;
 /// Followers drop appends at this many times the bound of an unpressed lane (`LaneContext::is_pressed`).
 const PRESSED_TIMES_MAX: usize = 8;
 
+/// Leaders of a drained node that hand over in one tick: an election each, so not thousands at once.
+pub const HAND_OVERS_A_TICK: usize = 64;
+
 /// A flush begins at this part of its size and age at the earliest.
 const FLUSH_PERCENT_MIN: u64 = 50;
 
@@ -68,6 +71,10 @@ pub struct LaneContext {
     pub next_space: u64,
     pub next_snapshot: u64,
     pub disk_full: bool,
+    /// The node is drained, or about to stop: what others can lead is handed to them.
+    pub leads_nothing: bool,
+    /// How many drained leaders may still hand over before the next tick ([`HAND_OVERS_A_TICK`]).
+    pub hand_overs_left: usize,
     pub storage_failed: bool,
     pub snapshot_senders: usize,
     /// Something waits for the next flush (a learner's first snapshot).

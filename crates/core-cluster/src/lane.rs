@@ -18,7 +18,7 @@ mod views;
 pub use opening::LaneError;
 
 use crate::api::*;
-use crate::context::LaneContext;
+use crate::context::{LaneContext, HAND_OVERS_A_TICK};
 use crate::lane::dirty_set::DirtySet;
 use crate::lane::lost_replicas::LostReplicas;
 use crate::lane::scrub::Scrub;
@@ -620,6 +620,17 @@ impl Lane {
         self.context.disk_full = full;
     }
 
+    /// The node is (no longer) drained, or about to stop: its leaders hand over to members that can lead, and it takes no
+    /// leadership over. It leads on where nobody else can. Not kept: a restarted node is not drained.
+    pub fn set_leads_nothing(&mut self, now: Tick, leads_nothing: bool) {
+        self.run_ticks(now);
+        self.context.leads_nothing = leads_nothing;
+        let led = self.replicas.iter().filter(|(_, replica)| leads_nothing && replica.leads_others());
+        let led: Vec<ClusterId> = led.map(|(cluster, _)| *cluster).collect();
+        // Quiet ones have no ticks to hand over in.
+        led.into_iter().for_each(|cluster| self.wake(now, cluster));
+    }
+
     /// Time has passed.
     pub fn on_timer(&mut self, now: Tick) {
         self.run_ticks(now);
@@ -691,6 +702,7 @@ impl Lane {
         let awake: Vec<ClusterId> = self.awake.iter().copied().collect();
         let phase = self.ticks % self.context.config.heartbeat_ticks.max(1);
         self.ticks = self.ticks.wrapping_add(1);
+        self.context.hand_overs_left = HAND_OVERS_A_TICK;
         self.check_the_next(now);
         for cluster in awake {
             let Some(replica) = self.replicas.get_mut(&cluster) else { continue };

@@ -265,6 +265,10 @@ pub enum Event {
     DiskFull {
         full: bool,
     },
+    /// The node is (no longer) drained, or about to stop: it leads nothing that others can lead. To every lane.
+    Drained {
+        drained: bool,
+    },
 }
 
 /// A message between cores of one node: an encoded frame, as a peer's would be.
@@ -322,6 +326,10 @@ pub enum Effect {
     /// to every lane (`Event::Directory`). Often it is the one that is kept already.
     Directory {
         directory: Arc<Directory>,
+    },
+    /// An operator drains the node, or ends that: to be given to every lane (`Event::Drained`).
+    Drained {
+        drained: bool,
     },
     /// A reply that follows took longer than `Tuning::slow_request_ms`: where the time went.
     Spent {

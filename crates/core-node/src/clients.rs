@@ -4,6 +4,7 @@
 //! Held by: `a_client_that_went_away_is_not_answered`, `counters_survive_chaos`.
 //! Not here: where an operation goes and what its client is answered (routing/), flows (flows/).
 
+use crate::api::Effect;
 use crate::context::{CoreContext, Turn};
 use crate::flows::create::CreateFlow;
 use crate::flows::decommission::DecommissionFlow;
@@ -19,11 +20,13 @@ use crate::plan_runner::{AfterPlan, AnyPlanner, PlanRunner};
 use crate::routing::operation::{Asked, Operation, Owner, Shape};
 use crate::routing::resolve::reference_read;
 use crate::routing::ClientWork;
-use base_types::action::{Action, ActionResult, Answer, Failure, KeyspaceKind, KvTarget, ReadAfter, Request};
+use base_types::action::{
+    Action, ActionResult, Answer, DrainInfo, Failure, KeyspaceKind, KvTarget, ReadAfter, Request,
+};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::versioned::VersionedCall;
-use base_types::{BackendKind, ClusterName, ErrorCode, ReadConsistency, Refusal, Tick, Ticket, DEADLINE_MAX};
+use base_types::{BackendKind, ClusterName, ErrorCode, NodeId, ReadConsistency, Refusal, Tick, Ticket, DEADLINE_MAX};
 use bytes::Bytes;
 use core_backends::reference::{Query, LIST_PAGE_MAX};
 use core_cluster::api::{AdminCommand, LocalKind};
@@ -127,6 +130,14 @@ impl Clients<'_> {
             Action::ListNodes => {
                 let nodes = status::node_infos(turn.core, turn.now);
                 self.answer(turn, ticket, ActionResult::Nodes { nodes })
+            }
+            Action::DrainNode { node, drained } => {
+                let (node, drained) = (*node, *drained);
+                if node != turn.core.node() {
+                    return Err(other_node(turn.core, node));
+                }
+                turn.effects.list.push(Effect::Drained { drained });
+                self.answer(turn, ticket, ActionResult::Drain(DrainInfo { node, drained, hand_overs_due: None }))
             }
             Action::Status => self.membership.on_status_request(turn, self.runner.routing_mut(), ticket),
             _ => self.on_cluster_action(turn, ticket, request, asked),
@@ -482,6 +493,19 @@ impl Clients<'_> {
             None => self.membership.forget_client(ticket),
         }
     }
+}
+
+fn other_node(core: &CoreContext, asked: NodeId) -> Failure {
+    let own = core.node();
+    let message = match core.map().get(asked) {
+        Some(record) => {
+            format!("this is node {own}: ask node {asked}, whose clients reach it at {}", record.http_address)
+        }
+        None => {
+            format!("this is node {own}, and it knows no node {asked}; `hive ctl nodes` lists those that are known")
+        }
+    };
+    Refusal::new(ErrorCode::OtherNode, message).into()
 }
 
 fn keyspace_of(action: &Action) -> Option<String> {

@@ -104,6 +104,10 @@ impl Core {
                 context.wake_lane();
             }
             Event::DiskFull { full } => lane.set_disk_full(full),
+            Event::Drained { drained } => {
+                lane.set_leads_nothing(now, drained);
+                context.wake_lane();
+            }
             Event::Timer => {
                 lane.on_timer(now);
                 context.wake_lane();
@@ -145,6 +149,11 @@ impl Core {
     /// The clusters led here that committed most since this was last asked; at most so many.
     pub fn busiest(&self, most: usize) -> Vec<BusyCluster> {
         self.lane.busiest(most)
+    }
+
+    /// How many clusters a drained core still leads that another member may take over.
+    pub fn hand_overs_due(&self) -> usize {
+        self.lane.hand_overs_due()
     }
 
     /// How long every queue and table of the core is, each beside its bound.

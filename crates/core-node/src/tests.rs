@@ -355,6 +355,7 @@ impl World {
                     let result = job.work.carry_out(&*slot.engine);
                     slot.inbox.push(Event::EngineDone { job: job.job, result });
                 }
+                Effect::Drained { drained } => self.tell_all(id, || Event::Drained { drained }),
                 Effect::Spent { ticket, spent } => self.spent.push((ticket, *spent)),
                 Effect::Change(change) => self.changes.push((id, change)),
                 Effect::Note { text, .. } => self.notes.push(format!("{} node {id}: {text}", self.now.as_millis())),

@@ -35,6 +35,14 @@ impl Membership {
         self.voters.contains(&replica) || self.voters_outgoing.contains(&replica)
     }
 
+    /// Whether those that `counts` names can elect a leader and commit: a majority of the voters, of both halves of a joint change.
+    pub fn has_majority(&self, counts: impl Fn(ReplicaId) -> bool) -> bool {
+        let enough = |voters: &[ReplicaId]| {
+            voters.is_empty() || voters.iter().filter(|voter| counts(**voter)).count() > voters.len() / 2
+        };
+        enough(&self.voters) && enough(&self.voters_outgoing)
+    }
+
     /// Whether the replica is named at all.
     pub fn contains(&self, replica: ReplicaId) -> bool {
         self.is_voter(replica) || self.learners.contains(&replica) || self.learners_next.contains(&replica)

@@ -15,7 +15,7 @@ pub struct ClusterService(pub Arc<Door>);
 
 const CHANGED_ELSEWHERE: &str =
     "members are nodes of the world: a new node joins when it starts, `hive ctl cluster move` moves a \
-     replica, `hive ctl forget` removes a node that is gone (`hive ctl --help` lists all)";
+     replica, `hive ctl node remove` removes a node that is gone (`hive ctl --help` lists all)";
 
 fn member(member: Member) -> pb::Member {
     let Member { id, name, client_urls, peer_urls, .. } = member;

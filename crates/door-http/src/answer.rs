@@ -8,7 +8,7 @@ use crate::error::{status_of, write_failure};
 use crate::json::{boolean, field, list, optional, write_base64, write_bytes_field, write_number, write_text};
 use crate::position::write_at;
 use base_types::action::{
-    Action, ActionResult, Answer, ClusterInfo, DecommissionInfo, KeyspaceInfo, Level, MemberInfo, NodeInfo,
+    Action, ActionResult, Answer, ClusterInfo, DecommissionInfo, DrainInfo, KeyspaceInfo, Level, MemberInfo, NodeInfo,
     Partitioning, RecoveryInfo, RedisReply, Response, StatusInfo, UpgradeInfo, VerificationInfo,
 };
 use base_types::{NodeId, Survivor};
@@ -107,6 +107,7 @@ fn write_result(action: &str, result: &ActionResult, out: &mut Vec<u8>) {
             field(out, "recoveries", |out| list(recoveries, out, write_recovery))
         }
         ActionResult::Nodes { nodes } => field(out, "nodes", |out| list(nodes, out, write_node)),
+        ActionResult::Drain(info) => write_drain(info, out),
         ActionResult::Decommission(info) => write_decommission(info, out),
         ActionResult::Upgrade(info) => write_upgrade(info, out),
         ActionResult::Status(info) => write_status(info, out),
@@ -345,6 +346,12 @@ fn write_survivor(one: &Survivor, out: &mut Vec<u8>) {
     field(out, "follows", |out| optional(one.follows, out, |node, out| write_number(node.0, out)));
     field(out, "members", |out| list(&one.members, out, |member, out| write_number(member.node.0, out)));
     out.push(b'}');
+}
+
+fn write_drain(info: &DrainInfo, out: &mut Vec<u8>) {
+    field(out, "node", |out| write_number(info.node.0, out));
+    field(out, "drained", |out| boolean(info.drained, out));
+    field(out, "hand_overs_due", |out| optional(info.hand_overs_due, out, |due, out| write_number(due, out)));
 }
 
 fn write_decommission(info: &DecommissionInfo, out: &mut Vec<u8>) {

@@ -129,6 +129,7 @@ pub const ACTIONS: &[(&str, &[&str])] = &[
     ("SetDefaultConsistency", &["name"]),
     ("Redis", &["keyspace", "cluster", "command", "after"]),
     ("ListNodes", &[]),
+    ("DrainNode", &["node", "drained"]),
     ("DecommissionNode", &["node"]),
     ("RecommissionNode", &["node"]),
     ("ForgetNode", &["node"]),
@@ -282,6 +283,10 @@ fn action(name: &'static str, body: &Bytes, fields: &mut Fields<'_>) -> Result<A
         }),
         "Redis" => Ok(Action::Redis { target: database(fields)?, command: command(fields)? }),
         "ListNodes" => Ok(Action::ListNodes),
+        "DrainNode" => Ok(Action::DrainNode {
+            node: fields.node_needed("node")?,
+            drained: fields.boolean("drained")?.unwrap_or(true),
+        }),
         "DecommissionNode" => Ok(Action::DecommissionNode { node: fields.node_needed("node")? }),
         "RecommissionNode" => Ok(Action::RecommissionNode { node: fields.node_needed("node")? }),
         "ForgetNode" => Ok(Action::ForgetNode { node: fields.node_needed("node")? }),

@@ -2,6 +2,8 @@
 
 mod integrity;
 mod namespace;
+mod node;
+mod rebalance;
 mod recover;
 mod s3;
 mod show;
@@ -21,8 +23,6 @@ use std::time::Duration;
 
 /// The most pages a listing reads.
 const PAGES_MAX: usize = 10_000;
-/// How often a decommissioning's progress is asked for.
-const DECOMMISSION_PAUSE: Duration = Duration::from_secs(2);
 /// How often the progress of a reshard, or of a move to another engine, is asked for.
 const RESHARD_PAUSE: Duration = Duration::from_millis(500);
 
@@ -33,15 +33,11 @@ pub async fn run(command: CtlCommand) -> Result<(), Failure> {
         CtlCommand::Alarms { world } => alarms(&world).await,
         CtlCommand::Topology { world } => once(&world, json!({"action": "ListNodes"}), show::topology).await,
         CtlCommand::Nodes { world } => once(&world, json!({"action": "ListNodes"}), show::nodes).await,
-        CtlCommand::Decommission { node, no_wait, world } => decommission(node, no_wait, &world).await,
-        CtlCommand::Recommission { node, world } => {
-            let done = |_: &Value| println!("node {node} is in service again");
-            once(&world, json!({"action": "RecommissionNode", "node": node}), done).await
-        }
-        CtlCommand::Forget { node, world } => {
-            let done = |_: &Value| println!("node {node} is forgotten");
-            once(&world, json!({"action": "ForgetNode", "node": node}), done).await
-        }
+        CtlCommand::Node(command) => node::run(command).await,
+        CtlCommand::Rebalance(command) => rebalance::run(command).await,
+        CtlCommand::Decommission(flow) => node::decommission(flow).await,
+        CtlCommand::Recommission { node, world } => node::recommission(node, &world).await,
+        CtlCommand::Forget { node, world } => node::remove(node, &world).await,
         CtlCommand::Upgrade(UpgradeCommand::Status { world }) => {
             once(&world, json!({"action": "UpgradeStatus"}), upgrade::show).await
         }
@@ -122,34 +118,6 @@ async fn alarms(world: &World) -> Result<(), Failure> {
     match alarms.iter().filter(|alarm| alarm["severity"] == "bad").count() {
         0 => Ok(()),
         bad => Err(Failure::refused(format!("{bad} of {} alarms are bad", alarms.len()))),
-    }
-}
-
-/// Ends when the node holds nothing more; ctrl-c leaves it going on, as it would with --no-wait.
-async fn decommission(node: u64, no_wait: bool, world: &World) -> Result<(), Failure> {
-    let client = client(world, &Levels::default())?;
-    let mut told = None;
-    loop {
-        let answer = ask(&client, world, json!({"action": "DecommissionNode", "node": node})).await?;
-        let left = answer["replicas"].as_u64().unwrap_or_default();
-        if no_wait || left == 0 {
-            if world.json {
-                println!("{answer}");
-            } else if left == 0 {
-                println!("node {node} holds no replicas any more and can be stopped");
-            } else {
-                println!(
-                    "node {node} is being decommissioned: {left} replicas are left; run it again to see how far it is"
-                );
-            }
-            return Ok(());
-        }
-        let obstacles = items(&answer, "obstacles");
-        if told.replace((left, obstacles.len())) != Some((left, obstacles.len())) {
-            eprintln!("{left} replicas are left on node {node}");
-            obstacles.iter().for_each(|obstacle| eprintln!("! {}", crate::output::cell(obstacle)));
-        }
-        tokio::time::sleep(DECOMMISSION_PAUSE).await;
     }
 }
 

@@ -137,15 +137,15 @@ fn of_nodes(nodes: &[NodeInfo]) -> Vec<Alarm> {
         let seen = span(i64::try_from(node.seen_ms_ago).unwrap_or(i64::MAX));
         let title =
             format!("Node {id} is down ({}, {}, {}); last seen {seen} ago", node.region, node.az, node.http_address);
-        let todo = format!("Start it, or look at its log. If it is gone for good: hive ctl decommission {id}, then hive ctl forget {id}");
+        let todo = format!("Start it, or look at its log. If it is gone for good: hive ctl node decommission {id}, then hive ctl node remove {id}");
         list.push(Alarm::bad("node-down", "node-down", title, todo));
     }
     for node in nodes.iter().filter(|node| node.draining) {
         let (id, left) = (node.node, node.clusters);
         let title = format!("Node {id} is being decommissioned; {left} replicas are left");
         let todo = match left {
-            0 => format!("It is empty: stop it, then hive ctl forget {id}"),
-            _ => format!("Wait; to undo it: hive ctl recommission {id}"),
+            0 => format!("It is empty: stop it, then hive ctl node remove {id}"),
+            _ => format!("Wait; to undo it: hive ctl node recommission {id}"),
         };
         list.push(Alarm::warn("node-decommissioned", "node-down", title, todo));
     }

@@ -46,6 +46,10 @@ impl Machine for Core {
         counters::reshards(&metrics.reshards, out);
     }
 
+    fn hand_overs_due(&self) -> usize {
+        Core::hand_overs_due(self)
+    }
+
     fn busiest(&self, most: usize) -> Vec<BusyCluster> {
         Core::busiest(self, most)
     }

@@ -35,6 +35,7 @@ use crate::ca::CertificateName;
 use crate::clients::{
     accept, ClientStream, Connection, DoorStream, Entrance, Guest, Head, Place, Room, OPERATORS_PATIENCE,
 };
+use crate::drain::Drain;
 use crate::history::Recorder;
 use crate::lane::door::LaneDoor;
 use crate::lane::LaneReport;
@@ -99,6 +100,8 @@ pub struct HttpDoor {
     pub certificate_required: bool,
     /// Who may come in.
     pub access: Arc<AccessHub>,
+    /// Whether the node is drained.
+    pub drain: Arc<Drain>,
     pub state: HttpState,
 }
 

@@ -20,6 +20,7 @@ pub mod tickets;
 
 use crate::clock::Clock;
 use crate::disk::LogWriter;
+use crate::drain::Drain;
 use crate::machine::{Machine, Metric};
 use crate::mailbox::{Outgoing, Receiver};
 use crate::memory::QuietMemory;
@@ -47,6 +48,9 @@ pub const MAIL_KEPT_MAX: usize = 65_536;
 const MAIL_RETRY: Duration = Duration::from_millis(1);
 /// How often the lane's numbers are laid out for `/metrics`.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
+
+/// How often a drained lane counts what it has yet to hand over.
+const COUNT_EVERY: Duration = Duration::from_millis(20);
 
 /// Clusters that `/metrics` names, the busiest of the node: never one series a cluster.
 pub const BUSIEST_SHOWN: usize = 10;
@@ -89,6 +93,8 @@ pub struct LaneHost {
     pub keep_level: Box<dyn Fn(FormatLevel) -> Result<(), String>>,
     /// Keeps the directory of users.
     pub keep_directory: Box<dyn Fn(Arc<Directory>) -> Result<(), String>>,
+    /// Whether the node is drained.
+    pub drain: Arc<Drain>,
     pub state: LaneState,
 }
 
@@ -102,6 +108,10 @@ pub struct LaneState {
     turns: u64,
     turn_events: u64,
     memory: QuietMemory,
+    drained: bool,
+    /// While the node is drained: when what is left to hand over was counted, and whether it is to be counted again.
+    counted: Tick,
+    count_again: bool,
     fatal: Option<String>,
 }
 
@@ -149,6 +159,9 @@ impl LaneHost {
         if self.outgoing.is_congested() {
             wake = wake.min(self.clock.now() + MAIL_RETRY);
         }
+        if self.state.count_again {
+            wake = wake.min(self.state.counted + COUNT_EVERY);
+        }
         wake
     }
 
@@ -173,6 +186,12 @@ impl LaneHost {
     }
 
     fn step_all(&mut self, now: Tick) {
+        let drained = self.drain.is_on();
+        if drained != self.state.drained {
+            self.state.drained = drained;
+            self.machine.step(now, Event::Drained { drained }, &mut self.state.effects);
+        }
+        self.state.count_again |= drained && !self.state.batch.is_empty();
         let mut batch = std::mem::take(&mut self.state.batch);
         for event in batch.drain(..) {
             if let Event::LogWritten { .. } = event {
@@ -188,6 +207,12 @@ impl LaneHost {
             self.machine.step(now, Event::Timer, &mut self.state.effects);
         }
         self.machine.finish_turn(now, &mut self.state.effects);
+        if drained && now.since(self.state.counted) >= COUNT_EVERY {
+            self.state.counted = now;
+            let due = self.machine.hand_overs_due();
+            self.state.count_again = due > 0;
+            self.drain.report(usize::from(self.door.lane.0), due);
+        }
     }
 
     fn carry_out_guarded(&mut self) {
@@ -208,6 +233,7 @@ impl LaneHost {
         match effect {
             Effect::Send { to, lane, frame } => self.peers.send(to, lane, frame),
             Effect::Mail { to, mail } => return self.send_mail(to, mail),
+            Effect::Drained { drained } => self.drain.set(drained),
             Effect::Spent { ticket, spent } => self.door.tickets.tell_spent(ticket, spent),
             Effect::Reply { ticket, response } => self.door.tickets.answer(ticket, response),
             Effect::Log(action) => return self.log.submit(self.clock.now(), action),

@@ -27,6 +27,7 @@ pub mod cores;
 mod counters;
 pub mod data;
 pub mod disk;
+mod drain;
 pub mod engines;
 mod establish;
 pub mod etcd;

@@ -23,6 +23,8 @@ pub trait Machine {
     fn durable_batch(&self) -> u64;
     /// Counters, gauges and histograms for `/metrics`. Those of one name follow each other.
     fn metrics(&self, out: &mut Vec<Metric>);
+    /// How many clusters it still leads that another member may take over, of a drained node.
+    fn hand_overs_due(&self) -> usize;
     /// The clusters led here that committed most since this was last asked; at most so many.
     fn busiest(&self, most: usize) -> Vec<BusyCluster>;
 }

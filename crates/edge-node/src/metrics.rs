@@ -44,6 +44,7 @@ pub fn text(
         lanes,
         room: host.room.clone(),
         disk: disk_space(host.data),
+        drained: host.drained,
         certificates,
         directory_age,
         etcd: doors.etcd.map(|etcd| (etcd.counts(), etcd.refused())),
@@ -64,6 +65,8 @@ pub struct Host<'h> {
     pub room: &'h Room,
     /// The data directory, whose disk is looked at.
     pub data: &'h Path,
+    /// Whether an operator drained the node.
+    pub drained: bool,
 }
 
 /// What doors have counted, where there are such.
@@ -88,6 +91,7 @@ struct Snapshot {
     health: Option<Health>,
     room: Room,
     disk: DiskSpace,
+    drained: bool,
     certificates: Vec<CertificateState>,
     directory_age: Option<Duration>,
     /// By operation and status.
@@ -239,6 +243,8 @@ impl Snapshot {
         let number = |yes: bool| f64::from(u8::from(yes));
         let help = "1 if this node reported its health in time. If it is 0, the node hangs or is overloaded.";
         gauge("health_answered", help, number(self.health.is_some()))?;
+        let help = "1 while an operator drains this node (hive ctl node drain): it leads nothing that others can lead.";
+        gauge("node_drained", help, number(self.drained))?;
         let Some(Health { status, nodes, unix_ms }) = &self.health else { return Ok(()) };
         gauge("ready", "1 if this node can do any of its work.", number(status.ready))?;
         let help = "Reasons why it cannot; hive ctl status prints them.";

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! data directory ─▶ certificates ─▶ ports ─▶ threads (each opens its lanes) ─▶ S3 gateway ─▶ serving
-//! stop: no new connections ─▶ requests in hand end (DRAIN_MAX) ─▶ lanes, disks, engines end ─▶ exit 0
+//! stop: others take over what it leads (HAND_OVER_MAX) ─▶ no new connections ─▶ requests in hand end (DRAIN_MAX) ─▶ lanes, disks, engines end ─▶ exit 0
 //! failure of any lane or helper thread: everything ends at once, exit not 0
 //! ```
 //!
@@ -24,6 +24,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::cores::{Cores, LETTERS_WAITING_MAX};
 use crate::data::{DataDirectory, DataError};
+use crate::drain::Drain;
 use crate::engines::sizes::EngineSizes;
 use crate::etcd;
 use crate::history::Recorder;
@@ -99,6 +100,7 @@ pub(crate) struct Shared {
     pub http_limits: HttpLimits,
     pub room: Room,
     pub access: Arc<AccessHub>,
+    pub drain: Arc<Drain>,
     pub mailboxes: Vec<Sender<Event>>,
     /// Who the members of the level 0 clusters were when this node last heard.
     pub remembered: Vec<core_node::api::Announcement>,
@@ -440,8 +442,10 @@ impl NodeHandle {
         self.failure.stop.subscribe()
     }
 
-    /// Stops it in order: no new connections, requests in hand end, then everything else.
+    /// Stops it in order: others take over what it leads, no new connections, requests in hand end, then everything else.
     pub fn stop(mut self) -> Result<(), StartError> {
+        let failed = self.failure.stop.subscribe();
+        self._shared.drain.hand_over(|| *failed.borrow());
         self.failure.drain.send_replace(true);
         let room = &self._shared.room;
         let patience = std::time::Instant::now() + DRAIN_MAX;
@@ -569,6 +573,7 @@ fn share(
         room,
         access,
         clock,
+        drain: Arc::new(Drain::new(senders.clone())),
         mailboxes: senders,
         remembered,
         s3: config.s3.as_ref().map(|_| door_s3::Metrics::default()),

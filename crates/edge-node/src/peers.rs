@@ -138,7 +138,7 @@ impl PeerSet {
         }
         if links.len() >= PEERS_MAX {
             if let Some(suppressed) = self.quiet.allow() {
-                tracing::warn!(%node, suppressed, "this node already dials {PEERS_MAX} peers and does not dial this one: remove nodes that are gone (hive ctl forget)");
+                tracing::warn!(%node, suppressed, "this node already dials {PEERS_MAX} peers and does not dial this one: remove nodes that are gone (hive ctl node remove)");
             }
             return;
         }

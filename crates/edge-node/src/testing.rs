@@ -85,7 +85,11 @@ impl Machine for StubMachine {
                 }
                 format!("request {}", request.action.name())
             }
-            Event::Timer | Event::Machine { .. } | Event::Clock { .. } | Event::DiskFull { .. } => return,
+            Event::Timer
+            | Event::Machine { .. }
+            | Event::Clock { .. }
+            | Event::DiskFull { .. }
+            | Event::Drained { .. } => return,
             Event::Cancel { .. } => "cancel".into(),
             Event::Frame { from, frame } => format!("frame {from} {}", frame.len()),
             Event::PeerUp { node } => format!("up {node}"),
@@ -114,6 +118,10 @@ impl Machine for StubMachine {
 
     fn metrics(&self, out: &mut Vec<Metric>) {
         out.push(Metric { name: "stub", help: "One.", label: None, value: Value::Gauge(1) });
+    }
+
+    fn hand_overs_due(&self) -> usize {
+        0
     }
 
     fn busiest(&self, _: usize) -> Vec<core_cluster::api::BusyCluster> {

@@ -95,6 +95,10 @@ pub fn begin(world: &mut World, number: usize, targets: &Targets) {
         FaultKind::BitRot | FaultKind::TailRot | FaultKind::MisdirectedWrite | FaultKind::LostWrite => {
             disk_lies(world, &hazard, node)
         }
+        FaultKind::Drain => {
+            drain(world, node, true);
+            true
+        }
         FaultKind::FewerCores => {
             world.nodes[node].cores = vec![0; hazard.amount.max(1) as usize];
             world.kill(node, Some(RESTART_US), true);
@@ -182,6 +186,7 @@ pub fn end(world: &mut World, number: usize) {
         }
         FaultKind::ReadOnly => read_only(world, node, false),
         FaultKind::DiskFull => full(world, node, false),
+        FaultKind::Drain => drain(world, node, false),
         FaultKind::Drift => {
             let now = world.now;
             world.nodes[node].clock.set_drift(now, 0);
@@ -206,6 +211,7 @@ pub fn heal(world: &mut World) {
         let now = world.now;
         world.nodes[node].armed = None;
         world.nodes[node].held_down = 0;
+        drain(world, node, false);
         if std::mem::take(&mut world.nodes[node].stalled_until) > now {
             end_stall(world, node);
         }
@@ -355,6 +361,15 @@ fn disk_fails(world: &mut World, hazard: &Hazard, node: usize) {
 fn read_only(world: &mut World, node: usize, on: bool) {
     for lane in &mut world.nodes[node].lanes {
         lane.disk.read_only = on;
+    }
+}
+
+/// Every lane learns it; a node that is down comes back undrained.
+pub fn drain(world: &mut World, node: usize, drained: bool) {
+    if world.nodes[node].running {
+        for lane in 0..world.nodes[node].lanes.len() {
+            world.post(node, lane, Event::Drained { drained });
+        }
     }
 }
 

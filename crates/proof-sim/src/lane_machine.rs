@@ -179,6 +179,7 @@ impl Machine for LaneMachine {
             Event::LogFailed { message } => self.lane.on_log_failed(now, &message),
             Event::EngineDone { job, result } => self.lane.on_engine_done(now, job, result),
             Event::DiskFull { full } => self.lane.set_disk_full(full),
+            Event::Drained { drained } => self.lane.set_leads_nothing(now, drained),
             Event::Cancel { .. }
             | Event::Mail { .. }
             | Event::Machine { .. }

@@ -376,6 +376,7 @@ faults! {
     SetEngine = "set_engine": "an operator gives a cluster another engine (the same kind): every replica is recreated",
     WorldMember = "world_member": "an operator puts `peer` in the place of the world's member number `node`",
     WorldDown = "world_down": "after the load, most members of the world's cluster (`amount` 1: all; 2: those of the configured lists) are down for `for_ms`, and the rest starts anew",
+    Drain = "drain": "an operator drains `node`: it leads nothing that others can lead, until `for_ms` later or its restart",
     Decommission = "decommission": "an operator takes `node` out of service, and back in `for_ms` later (0: never)",
     MajorityLost = "majority_lost": "a majority of some cluster dies for good, an operator recovers it, and the dead come back `for_ms` later",
     Install = "install": "`node` is stopped, and back `for_ms` later with a program that serves format levels up to `amount`",

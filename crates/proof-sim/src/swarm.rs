@@ -529,6 +529,7 @@ pub fn draws(kind: FaultKind, layer: Layer) -> bool {
 const MORE: &[FaultKind] = &[
     FaultKind::SeeSaw,
     FaultKind::FewerCores,
+    FaultKind::Drain,
     FaultKind::OldImage,
     FaultKind::PairRot,
     FaultKind::KeyRot,
@@ -650,6 +651,12 @@ fn draw_more(seed: u64, shape: &mut Shape, load: &Load, hazards: &mut Vec<Hazard
             let (node, for_ms) = (random.between(1, shape.nodes), *random.pick(&[500, 2_000, 8_000]));
             let amount = random.between(1, u64::from(shape.lanes) - 1);
             add(&mut random, hazards, FaultKind::FewerCores, node, for_ms, amount);
+        }
+    }
+    if random.per_mille(150) {
+        for _ in 0..random.between(1, shape.nodes) {
+            let (node, for_ms) = (random.between(1, shape.nodes), *random.pick(&[300, 2_000, 8_000]));
+            add(&mut random, hazards, FaultKind::Drain, node, for_ms, 0);
         }
     }
     leave_liars_alone(hazards);

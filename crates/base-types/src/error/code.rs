@@ -184,7 +184,7 @@ codes! {
     LimitOutOfRange Invalid Answer
         "a number or a list is outside its limits: give one inside the limits that the message names";
     WorldFull = "LimitOutOfRange" Full Answer
-        "the world has as many nodes as it may have: forget nodes that are gone for good (`hive ctl forget`)";
+        "the world has as many nodes as it may have: forget nodes that are gone for good (`hive ctl node remove`)";
     MajorityLives Conflict Answer
         "`RecoverCluster`: a majority of the voters answers with whole logs, and elects a leader by itself: wait, and look at `hive ctl cluster show`";
     Malformed Invalid Answer
@@ -339,6 +339,8 @@ codes! {
         "there is no keyspace of that name: create it first (`hive ctl keyspace list` lists them)";
     UnknownLevel Invalid Answer
         "there is no such level: use hopeful, eventual, strong, absolute or s3 for writes, eventual or strong for reads";
+    OtherNode Invalid Answer
+        "the action concerns the node that is asked, and this is another one: ask the node itself, at the address that the message names; `hive ctl node` finds it";
     UnknownNode NotFound Answer
         "no node has that id: `hive ctl nodes` (`ListNodes`) lists them";
     UnknownRecovery NotFound Answer

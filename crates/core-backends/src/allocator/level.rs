@@ -22,7 +22,7 @@ pub fn blocks(record: &NodeRecord, level: FormatLevel) -> Option<String> {
     let NodeRecord { node, version, level_max, up, .. } = record;
     match () {
         () if !up => Some(format!(
-            "node {node} is not reachable: start it with a build that serves level {level}, or remove it for good with `hive ctl forget {node}`"
+            "node {node} is not reachable: start it with a build that serves level {level}, or remove it for good with `hive ctl node remove {node}`"
         )),
         () if *level_max < level => {
             Some(format!("node {node} runs hive {version}, which serves up to level {level_max}: {}", remedy(level, None)))

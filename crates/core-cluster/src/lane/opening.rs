@@ -8,7 +8,7 @@
 use super::Lane;
 use crate::api::*;
 use crate::buggify::Buggify;
-use crate::context::LaneContext;
+use crate::context::{LaneContext, HAND_OVERS_A_TICK};
 use crate::lane::dirty_set::DirtySet;
 use crate::lane::lost_replicas::LostReplicas;
 use crate::lane::scrub::Scrub;
@@ -102,6 +102,8 @@ impl Lane {
                 next_space: 0,
                 next_snapshot: 0,
                 disk_full: false,
+                leads_nothing: false,
+                hand_overs_left: HAND_OVERS_A_TICK,
                 storage_failed: false,
                 snapshot_senders: 0,
                 flush_soon: false,

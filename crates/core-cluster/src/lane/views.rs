@@ -81,6 +81,11 @@ impl Lane {
         }
     }
 
+    /// How many clusters a drained lane still leads that another member may take over.
+    pub fn hand_overs_due(&self) -> usize {
+        self.replicas.values().filter(|replica| replica.may_hand_over(&self.context)).count()
+    }
+
     /// The clusters led here that committed most since this was last asked, busiest first; at most so many.
     pub fn busiest(&self, most: usize) -> Vec<BusyCluster> {
         let mut busy: Vec<(u64, &Box<Replica>)> = self

@@ -164,8 +164,21 @@ impl Replica {
         }
     }
 
-    /// Of a leader without room, or that cannot apply: whether leadership is on its way to another member.
-    pub fn hand_over_if_unfit(&mut self, lane: &LaneContext, now: Tick) -> bool {
+    /// Whether it leads members beside itself.
+    pub fn leads_others(&self) -> bool {
+        self.leading.is_some() && self.meta.membership.voters.iter().any(|voter| *voter != self.spec.replica)
+    }
+
+    /// Whether a leader of a drained node has yet to hand over, and other members that are up can do without it.
+    pub fn may_hand_over(&self, lane: &LaneContext) -> bool {
+        let up = |replica: ReplicaId| {
+            replica != self.spec.replica && self.meta.node_of(replica).is_some_and(|node| !lane.down.contains(&node))
+        };
+        self.leads_others() && !self.handoff.nobody_took_over() && self.meta.membership.has_majority(up)
+    }
+
+    /// Of a leader that should not lead: whether leadership is on its way to another member.
+    pub fn hand_over_if_unfit(&mut self, lane: &mut LaneContext, now: Tick) -> bool {
         let voters = OtherVoters {
             own: self.spec.replica,
             membership: &self.meta.membership,
@@ -173,22 +186,28 @@ impl Replica {
             now,
             recent: Duration::from_millis(lane.config.tick_ms * lane.config.election_ticks as u64 * 2),
         };
-        let stalled = lane.stall.is_stalled() && voters.are_enough();
-        let unfit =
-            stalled || lane.is_out_of_room() || self.stuck_for(now) >= APPLYING_STANDS_STILL || self.is_quarantined();
-        let Some(group) = self.group.as_ref().filter(|_| self.leading.is_some() && unfit) else {
+        let others_can = voters.are_enough();
+        let stalled = lane.stall.is_stalled() && others_can;
+        let drained = lane.leads_nothing && others_can && !planted(Mutant::DrainIgnored);
+        let unfit = match () {
+            () if stalled => Some("its log write takes longer than an election timeout"),
+            () if lane.is_out_of_room() => Some("its disk is full"),
+            () if self.is_quarantined() => Some("it is quarantined"),
+            () if self.stuck_for(now) >= APPLYING_STANDS_STILL => Some("it cannot apply entries"),
+            () => None,
+        };
+        let reason = unfit.or(drained.then_some("its node is drained, or about to stop"));
+        let (Some(group), Some(reason)) = (self.group.as_ref().filter(|_| self.leading.is_some()), reason) else {
             self.handoff.end();
             return false;
         };
+        if unfit.is_none() && lane.hand_overs_left == 0 && !group.is_transferring() {
+            return false;
+        }
         let step = self.handoff.next_step(group, &voters);
-        let reason = match () {
-            () if stalled => "its log write takes longer than an election timeout",
-            () if lane.is_out_of_room() => "its disk is full",
-            () if self.is_quarantined() => "it is quarantined",
-            () => "it cannot apply entries",
-        };
         match step {
             Step::Ask(next) => {
+                lane.hand_overs_left = lane.hand_overs_left.saturating_sub(1);
                 self.end_lease_for_transfer();
                 self.transfer_leader(next, reason);
             }
@@ -213,10 +232,14 @@ impl Replica {
     }
 
     /// A member without room, or whose log write stalls, does not take leadership over: it could not log its first
-    /// entry. One that cannot apply would answer nothing.
+    /// entry. One that cannot apply would answer nothing. One whose node is drained would have to hand it on.
     pub fn ignores_hand_over(&self, lane: &LaneContext, kind: MessageKind) -> bool {
         kind == MessageKind::TimeoutNow
-            && (lane.is_out_of_room() || lane.stall.is_stalled() || self.is_stuck() || self.is_quarantined())
+            && (lane.is_out_of_room()
+                || lane.stall.is_stalled()
+                || lane.leads_nothing
+                || self.is_stuck()
+                || self.is_quarantined())
     }
 
     /// Asks for the entries it lacks, or asks to be replaced.

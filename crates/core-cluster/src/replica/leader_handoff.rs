@@ -56,6 +56,11 @@ impl Handoff {
         self.round = None;
     }
 
+    /// Whether everybody was asked, and nobody took over.
+    pub fn nobody_took_over(&self) -> bool {
+        self.round.as_ref().is_some_and(|round| round.again_at.is_some())
+    }
+
     /// The next step of a leader that is unfit.
     pub fn next_step(&mut self, group: &Group, voters: &OtherVoters) -> Step {
         if group.is_transferring() {
@@ -95,10 +100,7 @@ impl OtherVoters<'_> {
 
     /// Whether those that answer can elect a leader and commit without this one.
     pub fn are_enough(&self) -> bool {
-        let answers = |replica: &&ReplicaId| **replica != self.own && self.answers(**replica);
-        let enough =
-            |voters: &[ReplicaId]| voters.is_empty() || voters.iter().filter(answers).count() > voters.len() / 2;
-        enough(&self.membership.voters) && enough(&self.membership.voters_outgoing)
+        self.membership.has_majority(|replica| replica != self.own && self.answers(replica))
     }
 
     /// The voter that lacks least of those that answer and have not been asked.

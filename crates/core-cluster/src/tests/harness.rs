@@ -301,6 +301,12 @@ impl World {
         self.nodes.get_mut(&NodeId(node)).unwrap().lane.as_mut().unwrap()
     }
 
+    /// The node is (no longer) drained.
+    pub fn drain(&mut self, node: u64, drained: bool) {
+        let now = self.now;
+        self.lane(node).set_leads_nothing(now, drained);
+    }
+
     pub fn run(&mut self, millis: u64) {
         for _ in 0..millis {
             self.now = self.now + Duration::from_millis(1);

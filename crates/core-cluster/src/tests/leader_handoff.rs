@@ -163,3 +163,50 @@ fn rot_everywhere(world: &mut World, node: u64, needle: &[u8]) {
         hits.collect::<Vec<_>>().into_iter().for_each(|at| disk.rot(segment, at as u64, 3));
     }
 }
+
+/// Who leads after so many ticks, and that it is one.
+fn leads_after(world: &mut World, ms: u64) -> u64 {
+    world.run(ms);
+    world.leader()
+}
+
+#[test]
+pub fn a_drained_node_leads_nothing_where_others_can() {
+    let mut world = World::new(3, 3, 1 << 20);
+    let first = insist(&mut world, 1, "k", 1);
+    // Quiet: without ticks nothing would be handed over.
+    world.run(20_000);
+    world.drain(first, true);
+    assert_eq!(world.lane(first).hand_overs_due(), 1);
+    let second = leads_after(&mut world, 1_000);
+    assert_ne!(second, first, "a drained node leads on");
+    assert_eq!(world.lane(first).hand_overs_due(), 0);
+    insist(&mut world, 2, "k", 1);
+    // The other one without leadership is drained, too: it does not take over.
+    let third = 6 - first - second;
+    world.drain(third, true);
+    world.drain(second, true);
+    let alone = leads_after(&mut world, 3_000);
+    assert_eq!(alone, second, "nobody may lead, so who led leads on");
+    assert_eq!(world.lane(second).hand_overs_due(), 0, "all were asked, and none took over");
+    insist(&mut world, 3, "k", 1);
+    // Not drained any more, the first one takes over when it is asked next.
+    world.drain(first, false);
+    assert_eq!(leads_after(&mut world, 40_000), first);
+    world.assert_equal(3);
+}
+
+#[test]
+fn a_drained_node_leads_on_where_nobody_else_can() {
+    let mut world = World::new(3, 3, 1 << 20);
+    let leader = insist(&mut world, 1, "k", 1);
+    let others: Vec<u64> = (1..=3).filter(|node| *node != leader).collect();
+    world.kill(others[0]);
+    world.drain(leader, true);
+    // Two of three are up: the other one takes over.
+    let next = leads_after(&mut world, 2_000);
+    assert_eq!(next, others[1]);
+    world.drain(others[1], true);
+    assert_eq!(leads_after(&mut world, 2_000), others[1]);
+    insist(&mut world, 2, "k", 1);
+}

@@ -14,9 +14,9 @@ static PLANTED: Mutex<()> = Mutex::new(());
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_is_noticed() {
     let _alone = PLANTED.lock().unwrap_or_else(|held| held.into_inner());
-    use super::{basics, contradiction, ends, members, quarantine, recovery, request_ids, versioned};
+    use super::{basics, contradiction, ends, leader_handoff, members, quarantine, recovery, request_ids, versioned};
     use crate::storage::engine_jobs::tests as flush;
-    let here: [(Mutant, fn()); 28] = [
+    let here: [(Mutant, fn()); 29] = [
         (Mutant::HashNeverCompared, contradiction::a_follower_that_applies_otherwise_gives_way),
         (Mutant::HashNeverCompared, contradiction::a_row_that_rots_under_its_seal_is_found_unasked),
         (Mutant::ContradictionIgnored, contradiction::a_member_with_more_than_its_leader_gives_way),
@@ -44,6 +44,7 @@ fn every_planted_bug_is_noticed() {
         (Mutant::JoiningNotCounted, basics::a_members_place_goes_to_another_node_beside_a_dead_member),
         (Mutant::GarbageStays, versioned::garbage_goes_without_commits_and_the_cluster_falls_quiet),
         (Mutant::RedisEndUnstamped, ends::key_that_was_seen_to_expire_stays_gone),
+        (Mutant::DrainIgnored, leader_handoff::a_drained_node_leads_nothing_where_others_can),
         (Mutant::BlankReplicaVotes, basics::a_blank_replica_of_a_voters_id_elects_nobody),
     ];
     for (mutant, test) in here {

@@ -47,7 +47,7 @@ impl ForgetFlow {
         match decode_call::<Reply>(result) {
             Ok((Reply::Node { record: Some(record) }, _)) if record.up => {
                 let id = self.node;
-                self.refuse(format!("it is up; empty it with `hive ctl decommission {id}`, then stop it"))
+                self.refuse(format!("it is up; empty it with `hive ctl node decommission {id}`, then stop it"))
             }
             Ok((Reply::Node { record: Some(record) }, _)) => {
                 self.level_zero = about_node::level_zero(&record);
@@ -136,7 +136,7 @@ impl ForgetFlow {
 
 fn still_held(name: &ClusterName, node: NodeId) -> String {
     format!(
-        "it is a member of {name}; `hive ctl decommission {node}` moves its replicas away, and reports what stands in the way"
+        "it is a member of {name}; `hive ctl node decommission {node}` moves its replicas away, and reports what stands in the way"
     )
 }
 

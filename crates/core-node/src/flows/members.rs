@@ -130,7 +130,7 @@ impl MembersFlow {
             return refuse("it is down; start it first".into());
         }
         if record.draining {
-            return refuse(format!("it is being decommissioned; `hive ctl recommission {node}` takes it back"));
+            return refuse(format!("it is being decommissioned; `hive ctl node recommission {node}` takes it back"));
         }
         let region = &record.labels.region;
         if self.name.tail().strip_prefix("region-").is_some_and(|wanted| wanted != region) {

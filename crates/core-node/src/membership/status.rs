@@ -180,7 +180,7 @@ pub fn two_members(zero: &LevelZero, known: Option<&Announcement>) -> Option<Str
 fn draining_warning(record: &NodeRecord) -> String {
     let NodeRecord { node, clusters, up, .. } = record;
     match clusters {
-        0 => format!("node {node} is decommissioned and holds no replicas; `hive ctl decommission {node}` says whether it can be stopped"),
+        0 => format!("node {node} is decommissioned and holds no replicas; `hive ctl node decommission {node}` says whether it can be stopped"),
         _ if !up => format!("node {node} is being decommissioned, and is down: it held {clusters} replicas"),
         _ => format!("node {node} is being decommissioned: {clusters} replicas are left"),
     }

@@ -57,6 +57,7 @@ impl NodeState {
             }
             // The lane's own events have been handled by `Core::step`.
             Event::Timer
+            | Event::Drained { .. }
             | Event::LogWritten { .. }
             | Event::LogSegmentReady { .. }
             | Event::LogSegmentFailed { .. }

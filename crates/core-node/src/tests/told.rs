@@ -97,3 +97,35 @@ fn a_slow_request_says_where_its_time_went() {
 fn put_request(target: &KvTarget) -> Request {
     request(Action::KvPut { target: target.clone(), key: bytes("k"), value: bytes("slow") })
 }
+
+/// A drained node hands over on every lane, at once, also what is quiet; clients' writes continue, and another node refuses to be asked
+/// for it. Undrained, it may lead again.
+#[test]
+fn a_drained_node_hands_over_on_every_lane() {
+    let mut world = World::new(&["fr-par"; 3], 3, 2);
+    world.ready();
+    let names: Vec<ClusterName> = (0..12).map(|n| world.create(1, &format!("metadata@users-{n}"), "size=3")).collect();
+    let led = |world: &mut World, node: u64| names.iter().filter(|name| world.leader(name) == node).count();
+    world.run(20_000);
+    let drained = (1..=3).max_by_key(|node| led(&mut world, *node)).unwrap();
+    assert!(led(&mut world, drained) > 1);
+    let other = drained % 3 + 1;
+    let asked = Action::DrainNode { node: NodeId(drained), drained: true };
+    assert_eq!(code(world.act(other, asked.clone())), "OtherNode");
+    world.changes.clear();
+    world.done(drained, asked);
+    for name in &names {
+        world.put(other, &KvTarget::Cluster(name.clone()), "k", "v").unwrap();
+    }
+    world.run(1_000);
+    assert_eq!(led(&mut world, drained), 0);
+    let handed = world.changes.iter().filter(|(node, change)| {
+        let Change::Leadership { event: Leadership::HandingOver { reason, .. }, .. } = change else { return false };
+        node.0 == drained && *reason == "its node is drained, or about to stop"
+    });
+    assert!(handed.count() > 1);
+    world.done(drained, Action::DrainNode { node: NodeId(drained), drained: false });
+    let back = Action::TransferLeader { name: names[0].clone(), node: NodeId(drained) };
+    world.done(other, back);
+    assert_eq!(world.leader(&names[0]), drained);
+}

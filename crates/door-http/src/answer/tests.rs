@@ -3,7 +3,7 @@
 
 use super::*;
 use base_types::action::{
-    DecommissionInfo, Failure, MemberVerified, ReshardInfo, UpgradeInfo, UpgradeNode, VerificationInfo,
+    DecommissionInfo, DrainInfo, Failure, MemberVerified, ReshardInfo, UpgradeInfo, UpgradeNode, VerificationInfo,
 };
 use base_types::{
     ClusterId, ClusterName, DiskId, ErrorCode, FormatLevel, Generation, LogIndex, NodeId, OrderedAt, PartitionId,
@@ -165,6 +165,10 @@ fn samples() -> Vec<(&'static str, Response)> {
             answer(ActionResult::Clusters { clusters: vec![cluster()], next: Some("redis@a".into()) }, None),
         ),
         ("ListNodes", answer(ActionResult::Nodes { nodes: vec![node()] }, None)),
+        (
+            "DrainNode",
+            answer(ActionResult::Drain(DrainInfo { node: NodeId(3), drained: true, hand_overs_due: Some(2) }), None),
+        ),
         (
             "DecommissionNode",
             answer(

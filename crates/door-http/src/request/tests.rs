@@ -70,7 +70,7 @@ fn full_body(name: &str, fields: &[&str]) -> String {
                 r#"[{"op":"read","start":"a","end":"b"},{"op":"transaction","then":[{"op":"delete","key":"n"}]}]"#
             }
             "kind" => r#""plain""#,
-            "reverse" | "keys_only" | "before" => "true",
+            "reverse" | "keys_only" | "before" | "drained" => "true",
             "partition" => r#""range""#,
             "split_keys" | "command" => r#"["GET","k"]"#,
             "steps" => r#"[{"op":"delete","key":"k"}]"#,

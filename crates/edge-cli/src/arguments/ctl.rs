@@ -1,6 +1,9 @@
 //! `hive ctl`: what operators see and change. Its groups are in files of their own.
 
-use super::{BucketCommand, ClusterCommand, KeyspaceCommand, LevelZeroCommand, NamespaceCommand, S3Command, World};
+use super::{
+    BucketCommand, ClusterCommand, KeyspaceCommand, LevelZeroCommand, NamespaceCommand, NodeCommand, NodeFlow,
+    S3Command, World,
+};
 use clap::{Args, Subcommand};
 
 /// `hive ctl upgrade`: the world's format level.
@@ -35,22 +38,23 @@ pub enum CtlCommand {
         #[command(flatten)]
         world: World,
     },
-    /// Take a node out of service: its replicas move to others under their rules
-    Decommission {
-        node: u64,
-        /// Return when it has begun; run the command again to see the progress
-        #[arg(long)]
-        no_wait: bool,
-        #[command(flatten)]
-        world: World,
-    },
-    /// Take a node back into service
+    /// Drain a node before a restart, empty it, take it back, remove it
+    #[command(subcommand)]
+    Node(NodeCommand),
+    /// Spread the leaders of clusters evenly over the nodes: shows the plan, then moves one after the other
+    Rebalance(RebalanceCommand),
+    /// The name until 0.2.0 of `hive ctl node decommission`
+    #[command(hide = true)]
+    Decommission(NodeFlow),
+    /// The name until 0.2.0 of `hive ctl node recommission`
+    #[command(hide = true)]
     Recommission {
         node: u64,
         #[command(flatten)]
         world: World,
     },
-    /// Remove a node from the list of nodes: one that was emptied or is gone for good, and is stopped
+    /// The name until 0.2.0 of `hive ctl node remove`
+    #[command(hide = true)]
     Forget {
         node: u64,
         #[command(flatten)]
@@ -118,6 +122,18 @@ pub enum CtlCommand {
     /// Buckets
     #[command(subcommand)]
     Bucket(BucketCommand),
+}
+
+#[derive(Args, Debug)]
+pub struct RebalanceCommand {
+    /// Show which leaders would move, and move none
+    #[arg(long)]
+    pub plan: bool,
+    /// Let leaders move to another region, too: writes from near the old one take longer then
+    #[arg(long)]
+    pub across_regions: bool,
+    #[command(flatten)]
+    pub world: World,
 }
 
 #[derive(Args, Debug, Clone)]

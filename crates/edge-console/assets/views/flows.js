@@ -20,7 +20,7 @@ export function flows() {
     return nodes.filter((node) => node.draining).map((node) => {
       first.set(node.id, Math.max(first.get(node.id) ?? 0, node.clusters));
       const all = first.get(node.id);
-      return [`Decommission of node ${node.id}`, bar(`Decommission of node ${node.id}`, all - node.clusters, all), node.clusters === 0 ? `It is empty: stop it, then hive ctl forget ${node.id}` : "Replicas move by their rules; nothing to do"];
+      return [`Decommission of node ${node.id}`, bar(`Decommission of node ${node.id}`, all - node.clusters, all), node.clusters === 0 ? `It is empty: stop it, then hive ctl node remove ${node.id}` : "Replicas move by their rules; nothing to do"];
     });
   }
 

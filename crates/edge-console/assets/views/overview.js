@@ -31,7 +31,7 @@ async function drain(node) {
       "If a rule could not be met without the node, the request is refused and nothing changes.",
       "You can take the node back at any time. When it is empty, stop it and forget it.",
     ],
-    command: `hive ctl decommission ${node.id}`,
+    command: `hive ctl node decommission ${node.id}`,
     typed: node.id,
     word: "Decommission",
     run: () => act("DecommissionNode", { node: node.id }, 20_000),
@@ -42,7 +42,7 @@ async function takeBack(node) {
   await confirm({
     title: `Take node ${node.id} back into service?`,
     steps: ["New replicas may be placed on it again.", "Replicas that have moved away stay where they are."],
-    command: `hive ctl recommission ${node.id}`,
+    command: `hive ctl node recommission ${node.id}`,
     word: "Take back",
     run: () => act("RecommissionNode", { node: node.id }),
   });
@@ -52,7 +52,7 @@ async function strike(node) {
   await confirm({
     title: `Remove node ${node.id} from the list?`,
     steps: [`Node ${node.id} is down and no cluster's member, or the request is refused.`, "It cannot come back under this number with its data."],
-    command: `hive ctl forget ${node.id}`,
+    command: `hive ctl node remove ${node.id}`,
     typed: node.id,
     word: "Forget",
     run: () => act("ForgetNode", { node: node.id }),

@@ -143,7 +143,7 @@ async fn route(
             let health = health(&own, door).await;
             let age = own.access.age(crate::monitor::unix_ms());
             let doors = metrics::Doors { s3: own.s3.as_ref(), etcd: own.etcd.as_deref(), redis: own.redis.as_deref() };
-            let host = metrics::Host { room: &own.room, data: &own.data };
+            let host = metrics::Host { room: &own.room, data: &own.data, drained: own.drain.is_drained() };
             let text = metrics::text(&own.reports, host, own.certificates.states(), age, doors, health);
             respond(200, metrics::CONTENT_TYPE, text.into_bytes())
         }
@@ -196,12 +196,17 @@ async fn json(own: &HttpDoor, door: Rc<LaneDoor>, caller: &Caller, asks: Asker, 
     respond(status, JSON, body)
 }
 
-/// What is to be said of certificates and the directory of users is known here, and not to the core.
+/// What is to be said of certificates, the directory of users and how far a drain is, is known here, and not to the core.
 fn with_own_reasons(own: &HttpDoor, mut response: base_types::action::Response) -> base_types::action::Response {
-    if let Ok(Answer { result: ActionResult::Status(status), .. }) = &mut response {
-        let now_ms = crate::monitor::unix_ms();
-        status.degraded.extend(own.certificates.reasons(i64::try_from(now_ms / 1_000).unwrap_or(i64::MAX)));
-        status.degraded.extend(own.access.reasons(now_ms));
+    match &mut response {
+        Ok(Answer { result: ActionResult::Status(status), .. }) => {
+            let now_ms = crate::monitor::unix_ms();
+            status.degraded.extend(own.certificates.reasons(i64::try_from(now_ms / 1_000).unwrap_or(i64::MAX)));
+            status.degraded.extend(own.access.reasons(now_ms));
+            status.warnings.extend(own.drain.warning(own.node));
+        }
+        Ok(Answer { result: ActionResult::Drain(info), .. }) => info.hand_overs_due = own.drain.hand_overs_due(),
+        _ => {}
     }
     response
 }
@@ -333,6 +338,7 @@ fn is_administration(action: &Action) -> bool {
         Action::AddMember { .. } | Action::SkipEntry { .. } | Action::RemoveMember { .. } => true,
         Action::RecoverCluster { .. } | Action::ListRecoveries { .. } | Action::DiscardEnded { .. } => true,
         Action::MoveMember { .. } | Action::SetEngine { .. } | Action::SetDefaultConsistency { .. } => true,
+        Action::DrainNode { .. } => true,
         Action::ListNodes | Action::DecommissionNode { .. } | Action::RecommissionNode { .. } => true,
         Action::ForgetNode { .. } | Action::UpgradeStatus | Action::FinalizeUpgrade | Action::Status => true,
         Action::Access(_) => true,

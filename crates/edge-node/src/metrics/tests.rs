@@ -59,7 +59,7 @@ fn whole_page() -> String {
     let health = Health { status, nodes: vec![node_info(1)], unix_ms: 0 };
     text(
         &[Arc::new(Mutex::new(report))],
-        Host { room: &Room::new(8, 1 << 20), data: Path::new("/") },
+        Host { room: &Room::new(8, 1 << 20), data: Path::new("/"), drained: false },
         certificates(),
         Some(Duration::ZERO),
         Doors { s3: Some(&s3()), etcd: Some(&etcd()), redis: Some(&redis()) },
@@ -172,7 +172,7 @@ fn lanes_have_labels_and_histograms_add_up() {
     let _held: Vec<_> = (0..5).map(|_| room.http.admit([127, 0, 0, 1].into())).collect();
     let text = text(
         &reports,
-        Host { room: &room, data: Path::new("/") },
+        Host { room: &room, data: Path::new("/"), drained: true },
         Vec::new(),
         None,
         Doors { s3: Some(&s3()), ..Doors::default() },

@@ -147,6 +147,7 @@ fn start_doors(
         certificates: shared.certificates.clone(),
         certificate_required: shared.config.tls.as_ref().is_some_and(|tls| tls.requires_certificates()),
         access: shared.access.clone(),
+        drain: shared.drain.clone(),
         state: HttpState::default(),
     });
     if first {
@@ -220,6 +221,7 @@ fn open_lane(shared: &Arc<Shared>, lane: LaneId, mailbox: Receiver<Event>) -> Re
             let access = shared.access.clone();
             Box::new(move |directory| access.keep(directory))
         },
+        drain: shared.drain.clone(),
         state: LaneState::default(),
     };
     Ok((host, first))

@@ -30,6 +30,7 @@ pub(super) fn event_name(event: &Event) -> &'static str {
         Event::Hold { .. } => "hold",
         Event::WorldReborn { .. } => "world_reborn",
         Event::DiskFull { .. } => "disk_full",
+        Event::Drained { .. } => "drained",
         Event::FormatLevel { .. } => "format_level",
         Event::Directory { .. } => "directory",
         Event::DirectoryWanted => "directory_wanted",

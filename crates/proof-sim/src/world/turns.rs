@@ -306,6 +306,7 @@ impl World {
                 }
             }
             Effect::Remember { announcements } => self.nodes[node].remembered = announcements,
+            Effect::Drained { drained } => crate::faults::drain(self, node, drained),
             Effect::Spent { .. } => {}
             Effect::Change(change) => {
                 self.trace.say(self.now, || Line::new(Kind::Note, format!("{change:?}")).node(node).lane(lane))

@@ -78,7 +78,7 @@ impl DiscardFlow {
             (None, recovery) => self.settle(recovery),
             (Some(false), Some(_)) => {
                 let message = format!(
-                    "node {0} is down and may come back with what it keeps: start it, or remove it for good with `hive ctl forget {0}`",
+                    "node {0} is down and may come back with what it keeps: start it, or remove it for good with `hive ctl node remove {0}`",
                     self.node
                 );
                 Step::Done(Err(Refusal::new(ErrorCode::NodeDown, message).into()))
