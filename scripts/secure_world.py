@@ -3,6 +3,7 @@ is revoked is taken by no node within two seconds. Run by scripts/secure-world.s
 
 Not here: what is decided for which action (base-access has the table), certificates (edge-node)."""
 
+import base64
 import hashlib
 import json
 import os
@@ -24,6 +25,12 @@ REVOKED_S = 2.0
 S3_ANSWER_S = 40
 # A request for a user of this name makes a node of a debug build panic, with the whole request in the panic's text.
 PANICS = "panics-on-purpose"
+# What is thrown at a connection of HTTP/2: streams, bytes of one head; and what that may cost a node.
+HTTP2_STREAMS = 20_000
+HTTP2_HEAD_BYTES = 64 << 20
+FLOOD_BYTES_MAX = 48 << 20
+# More than is read ahead of a throttled backup.
+BACKUP_KEYS = 150
 # Longer than a new user takes to every node of a busy machine.
 KNOWN_S = 10
 
@@ -119,12 +126,18 @@ class World:
 
     def redis(self, node, sent):
         """The first line of the answer of a node's Redis door to these bytes."""
-        host, port = self.nodes[node]["redis"].split("//")[1].split(":")
+        with self.door(node, "redis") as door:
+            door.sendall(sent)
+            return door.recv(4096).decode(errors="replace").split("\r\n")[0]
+
+    def door(self, node, name, protocols=None):
+        """A TLS connection to a node's door."""
+        host, port = self.nodes[node][name].split("//")[1].split(":")
         context = ssl.create_default_context(cafile=self.ready["ca"])
-        with socket.create_connection((host, int(port)), timeout=20) as plain:
-            with context.wrap_socket(plain, server_hostname=host) as door:
-                door.sendall(sent)
-                return door.recv(4096).decode(errors="replace").split("\r\n")[0]
+        if protocols:
+            context.set_alpn_protocols(protocols)
+        plain = socket.create_connection((host, int(port)), timeout=20)
+        return context.wrap_socket(plain, server_hostname=host)
 
     def canary(self, name):
         """A secret that nothing else contains. Each has a name, so that a find says how it got there."""
@@ -150,6 +163,9 @@ def main():
             roles(world)
             take_overs(world)
             revocation(world)
+            open_doors(world)
+            backups(world)
+            http2_floods(world)
             s3_keys(world)
             break_glass(world)
             canaries(world)
@@ -279,6 +295,197 @@ def revocation(world):
     world.done("kv", "get", "ann/1", node=0, token=ann)
 
 
+def resp(*words):
+    """A command of Redis."""
+    return f"*{len(words)}\r\n".encode() + b"".join(f"${len(word)}\r\n{word}\r\n".encode() for word in words)
+
+
+def heard(door, seconds):
+    """What a connection says within this time; it may end before."""
+    content, until = b"", time.time() + seconds
+    while (left := until - time.time()) > 0:
+        door.settimeout(left)
+        try:
+            more = door.recv(65_536)
+        except (TimeoutError, OSError):
+            break
+        if not more:
+            break
+        content += more
+    return content
+
+
+def open_doors(world):
+    """What is open when its user goes (connections, subscriptions, watches, consoles) gives and takes nothing more after two seconds: by a
+    user that is disabled, and by a token that expires."""
+    root = world.root
+    with open(root) as file:
+        roots = file.read().strip()
+    for name in ("dora", "dirk"):
+        world.done("user", "create", name, "--role", "reader on redis/redis", "--role", "reader on kv/etcd", "--role", "reader on kv/default", token=root)
+    short = 12
+    tokens = {name: world.done("token", "create", name, *more, token=root).strip()
+              for name, more in (("dora", []), ("dirk", ["--expires", f"{short}s"]))}
+    expires = time.time() + short
+
+    def etcd(body, path, token, *arguments):
+        return ["curl", "-sN", "--cacert", world.ready["ca"], "-H", f"Authorization: {token}", *arguments, "-d", json.dumps(body),
+                world.nodes[3]["etcd"] + path]
+
+    def publish(text):
+        with world.door(0, "redis") as door:
+            door.sendall(resp("AUTH", roots) + resp("PUBLISH", "news", text))
+            heard(door, 0.5)
+        put = {"key": "bmV3cw==", "value": base64.b64encode(text.encode()).decode()}
+        told = subprocess.run(etcd(put, "/v3/kv/put", roots, "-m", "20"), capture_output=True, text=True).stdout
+        check('"revision"' in told, f"etcd does not take a put of root's: {told}")
+
+    opened, watches = {}, []
+    for name, token in tokens.items():
+        asks, listens = world.door(3, "redis"), world.door(3, "redis")
+        asks.sendall(resp("AUTH", token) + resp("GET", "k"))
+        listens.sendall(resp("AUTH", token) + resp("SUBSCRIBE", "news"))
+        check(b"+OK" in heard(asks, 1) and b"subscribe" in heard(listens, 1), f"{name} does not get in at the Redis door")
+        out = open(os.path.join(world.home, f"watch-of-{name}"), "w+")
+        watch = etcd({"create_request": {"key": "bmV3cw=="}}, "/v3/watch", token, "-m", "60")
+        opened[name] = (asks, listens, out, subprocess.Popen(watch, stdout=out))
+        lines = open(os.path.join(world.home, f"lines-of-{name}"), "w")
+        action = {"action": "KvWatch", "keyspace": "etcd", "prefix": "news", "since": "0"}
+        watches.append(subprocess.Popen(
+            ["curl", "-sN", "--cacert", world.ready["ca"], "-m", "60", "-H", f"Authorization: Bearer {token}", "-d", json.dumps(action),
+             world.nodes[3]["http"]], stdout=lines))
+
+    def watched(name):
+        with open(os.path.join(world.home, f"watch-of-{name}")) as file:
+            return file.read()
+
+    def lines_of(name):
+        with open(os.path.join(world.home, f"lines-of-{name}")) as file:
+            return file.read()
+    since = time.time()
+    while not all('"created":true' in watched(name) for name in opened):
+        check(time.time() - since < KNOWN_S, f"etcd's door gives no watch: {[watched(name) for name in opened]}")
+        time.sleep(0.1)
+    publish("early")
+    since = time.time()
+    while not all(base64.b64encode(b"early").decode() in watched(name) and "early" in lines_of(name) for name in opened):
+        check(time.time() - since < KNOWN_S, f"a watch hears nothing: {[watched(name) + lines_of(name) for name in opened]}")
+        time.sleep(0.1)
+    check(all(b"early" in heard(listens, 1) for _, listens, _, _ in opened.values()), "a subscriber hears nothing")
+    console = ["-H", f"Authorization: Bearer {tokens['dora']}", "-d", '{"action":"WhoAmI"}']
+    check(world.curl(3, "/", *console) == "200", "the console does not get in")
+    world.done("user", "disable", "dora", node=1, token=root)
+    ended = {"dora": time.time(), "dirk": expires}
+    for name, (asks, listens, _, watch) in opened.items():
+        time.sleep(max(0.0, ended[name] + REVOKED_S - time.time()))
+        publish(f"secret-{name}")
+        asks.sendall(resp("GET", "k") + resp("PUBSUB", "CHANNELS"))
+        got, late = heard(asks, 1), heard(listens, 1)
+        check(got.count(b"-NOAUTH") == 2, f"a Redis connection of {name} is answered: {got}")
+        check(f"secret-{name}".encode() not in late, f"a subscription of {name} goes on: {late}")
+        check(base64.b64encode(f"secret-{name}".encode()).decode() not in watched(name), f"a watch of {name} goes on: {watched(name)}")
+        check(f"secret-{name}" not in lines_of(name), f"KvWatch of {name} goes on: {lines_of(name)}")
+        check("Unauthenticated" in lines_of(name), f"KvWatch of {name} is not ended: {lines_of(name)}")
+        check('"canceled":true' in watched(name), f"a watch of {name} is not ended: {watched(name)}")
+        watch.kill()
+        watch.wait()
+    for watch in watches:
+        watch.kill()
+        watch.wait()
+    check(world.curl(3, "/", *console) == "401", "the console still gets in")
+
+
+def http2_floods(world):
+    """Streams that are reset as soon as they begin, and a head that never ends: the connection is ended, in bounded memory, and others are
+    served."""
+    node = world.nodes[2]
+
+    def frame(kind, flags, stream, payload=b""):
+        return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+    def resident():
+        with open(f"/proc/{node['pid']}/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    path, host = b"/etcdserverpb.KV/Range", b"localhost"
+    head = (bytes([0x83, 0x87, 0x04, len(path)]) + path + bytes([0x01, len(host)]) + host + bytes([0x0F, 0x10, 16]) + b"application/grpc")
+    resets = b"".join(frame(1, 4, stream, head) + frame(3, 0, stream, (8).to_bytes(4, "big"))
+                      for stream in range(1, 2 * HTTP2_STREAMS, 2))
+    line = bytes([0x00, 1]) + b"x" + bytes([0x7F, 0x81, 0x7E]) + b"y" * 16_256
+    endless = frame(1, 0, 1, head) + frame(9, 0, 1, line) * (HTTP2_HEAD_BYTES // len(line))
+    for what, sent in (("streams that are reset", resets), ("a head without end", endless)):
+        before = resident()
+        with world.door(2, "etcd", protocols=["h2"]) as door:
+            check(door.selected_alpn_protocol() == "h2", "etcd's door speaks no HTTP/2")
+            door.settimeout(20)
+            said, ended = b"", False
+            try:
+                door.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0))
+                for at in range(0, len(sent), 65_536):
+                    door.sendall(sent[at:at + 65_536])
+            except (ssl.SSLError, OSError):
+                ended = True
+            try:
+                while not ended and (more := door.recv(65_536)):
+                    said += more
+                ended = True
+            except (ssl.SSLError, ConnectionError):
+                ended = True
+            except TimeoutError:
+                pass
+        check(ended, f"a connection with {what} goes on: {said[:200]}")
+        grown = resident() - before
+        check(grown < FLOOD_BYTES_MAX, f"{what} take {grown} bytes")
+        check(world.curl(2, "/health") == "200", f"nobody is served beside {what}")
+
+
+def backups(world):
+    """`hive backup` here: with a role of its own, and not without; a user that is disabled ends one that is under way."""
+    root, key = world.root, {"HIVE_BACKUP_KEY": os.path.join(world.home, "backup.key")}
+
+    def backup(*words, token=None, fails=None):
+        result = world.hive("backup", *words, token=token, environment=key)
+        check((result.returncode != 0) == bool(fails) and (fails or "") in result.stderr, f"backup {' '.join(words)}: {result.returncode} {result.stdout} {result.stderr}")
+        return result.stdout
+
+    world.done("role", "create", "saver", "--allow", "inspect,list,read,write on kv/shop",
+               "--allow", "inspect on node/*", token=root)
+    world.done("role", "create", "restorer", "--allow", "inspect,configure,list,read,write,delete on kv/shop", "--allow",
+               "inspect,configure,list,read,write,delete on kv/then", "--allow", "inspect on node/*", token=root)
+    for kind in ("versioned", "plain"):
+        user, restorer, folder = f"saver-{kind}", f"restorer-{kind}", os.path.join(world.home, f"backup-{kind}")
+        for name, role in ((user, "saver"), (restorer, "restorer")):
+            world.done("user", "create", name, "--role", role, token=root)
+            world.keep(os.path.join(world.home, name), world.done("token", "create", name, token=root).strip())
+        own, other = os.path.join(world.home, user), os.path.join(world.home, restorer)
+        world.done("ctl", "keyspace", "create", "shop", "--kind", kind, "--rule", "size=3 location=world failure_domain=chassis", token=root)
+        lines = os.path.join(world.home, "shop.jsonl")
+        with open(lines, "w") as file:
+            file.writelines(json.dumps({"key": f"k/{number}", "value": secrets.token_hex(50_000)}) + "\n" for number in range(BACKUP_KEYS))
+        world.done("load", lines, "--keyspace", "shop", token=root)
+        backup("create", folder, "--keyspace", "shop", fails="Unauthenticated")
+        backup("create", folder, "--keyspace", "shop", token=os.path.join(world.home, "ann"), fails="PermissionDenied")
+        check(not os.path.exists(os.path.join(folder, "manifest.json")), "a backup without the right is whole")
+        backup("create", folder, "--keyspace", "shop", token=own)
+        check(f" {BACKUP_KEYS} keys" in backup("verify", folder), "the backup has not all keys")
+        backup("restore", folder, "--as", "then", token=own, fails="PermissionDenied")
+        check(f"{BACKUP_KEYS} keys written" in backup("restore", folder, "--as", "then", token=other), "not all is restored")
+        world.done("kv", "del", "k/3", "--keyspace", "shop", token=root)
+        check("1 keys written" in backup("restore", folder, "--in-place", "--yes", token=other), "not all is restored in place")
+        # Slow enough to be under way for a while.
+        cut = os.path.join(world.home, f"cut-{kind}")
+        env = {**os.environ, **key, "HIVE_CA": world.ready["ca"], "HIVE_ENDPOINT": world.nodes[4]["http"], "HIVE_TOKEN_FILE": own}
+        slow = subprocess.Popen([HIVE, "backup", "create", cut, "--keyspace", "shop", "--rate", "1"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(1)
+        check(slow.poll() is None, "the slow backup has ended before its user was disabled")
+        world.done("user", "disable", user, token=root)
+        _, shown = slow.communicate(timeout=60)
+        check(slow.returncode != 0 and "Unauthenticated" in shown, f"a backup goes on without its user: {slow.returncode} {shown}")
+        check(not os.path.exists(os.path.join(cut, "manifest.json")), "a backup whose user was disabled is whole")
+        for name in ("shop", "then"):
+            world.done("ctl", "keyspace", "delete", name, "--yes", token=root)
+
+
 def s3(world, pair, method, path, node=0):
     """The body and the status of a request that curl signs."""
     command = ["curl", "-s", "-m", str(S3_ANSWER_S), "-w", "%{http_code}", "--cacert", world.ready["ca"],
@@ -341,6 +548,14 @@ def s3_keys(world):
     check('"account":"acme"' in shown.replace(" ", "") and acme[1] not in shown, f"GetAccessKey shows {shown}")
     check("1 access keys" in world.done("ctl", "s3", "key", "seal", "acme", token=root), "a key is not sealed")
     expect(200, acme, "GET", "/acme/a", "a key that was sealed again", node=3)
+    spare = pair_of(world.done("ctl", "s3", "key", "create", "acme", token=root))
+    for node in range(len(world.nodes)):
+        expect(200, spare, "GET", "/acme/a", "a second key of the account", node=node)
+    world.done("ctl", "s3", "key", "delete", spare[0], node=1, token=root)
+    since = time.time()
+    for node in range(len(world.nodes)):
+        while s3(world, spare, "GET", "/acme/a", node).endswith("200"):
+            check(time.time() - since < REVOKED_S, f"node {node + 1} takes an account's key {REVOKED_S} s after it was deleted")
     world.signers = {"a user": olga, "an account": acme}
 
 
@@ -424,18 +639,16 @@ def canaries_of_databases(world):
         while world.curl(node, "/", "-u", f"zoe:{password}", "-d", '{"action":"WhoAmI"}') != "200":
             check(time.time() - since < KNOWN_S, "a new user's password does not get in")
 
-    def command(*words):
-        return f"*{len(words)}\r\n".encode() + b"".join(f"${len(word)}\r\n{word}\r\n".encode() for word in words)
-    got = world.redis(1, command("AUTH", "zoe", password))
+    got = world.redis(1, resp("AUTH", "zoe", password))
     check(got == "+OK", f"a password does not get in at the Redis door: {got}")
     for node, (name, expected, sent) in enumerate([
-            ("redis-wrong", "-WRONGPASS", lambda secret: command("AUTH", "zoe", secret)),
-            ("redis-alone", "-WRONGPASS", lambda secret: command("AUTH", secret)),
-            ("redis-hello", "-WRONGPASS", lambda secret: command("HELLO", "3", "AUTH", "zoe", secret)),
+            ("redis-wrong", "-WRONGPASS", lambda secret: resp("AUTH", "zoe", secret)),
+            ("redis-alone", "-WRONGPASS", lambda secret: resp("AUTH", secret)),
+            ("redis-hello", "-WRONGPASS", lambda secret: resp("HELLO", "3", "AUTH", "zoe", secret)),
             ("redis-too-long", "-ERR Protocol error", lambda secret: f"*2\r\n$4\r\nAUTH\r\n$999999999\r\n{secret}".encode()),
             ("redis-inline", "-ERR Protocol error", lambda secret: f'AUTH zoe "{secret}\r\n'.encode()),
-            ("redis-unknown", "-", lambda secret: command("AUTHENTICATE", secret)),
-            ("redis-before", "-NOAUTH", lambda secret: command("ACL", "SETUSER", "x", ">" + secret))]):
+            ("redis-unknown", "-", lambda secret: resp("AUTHENTICATE", secret)),
+            ("redis-before", "-NOAUTH", lambda secret: resp("ACL", "SETUSER", "x", ">" + secret))]):
         got = world.redis(node % 2, sent(world.canary(name)))
         check(got.startswith(expected), f"{name}: {got}, not {expected}")
 

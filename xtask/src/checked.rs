@@ -1,4 +1,4 @@
-//! docs/security/checked.md: the tests that it names exist, each in the file that it names.
+//! docs/proof/safe-to-expose.md: the tests that it names exist, each in the file that it names.
 //!
 //! ```text
 //!   `crates/door-s3/tests/exposed.rs::a_document_ends_with_its_limit`    a function of that name in that file
@@ -13,7 +13,7 @@ use anyhow::Result;
 use std::fs;
 use std::path::Path;
 
-const PAGE: &str = "docs/security/checked.md";
+const PAGE: &str = "docs/proof/safe-to-expose.md";
 /// Fewer names than this, and the page was cut.
 const NAMES_MIN: usize = 60;
 

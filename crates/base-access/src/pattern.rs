@@ -117,11 +117,19 @@ impl KeySpan {
         KeySpan { from: self.from.as_slice().max(&other.from).to_vec(), end }
     }
 
+    fn has(&self, key: &[u8]) -> bool {
+        key >= self.from.as_slice() && self.end.as_deref().is_none_or(|end| key < end)
+    }
+
     fn is_empty(&self) -> bool {
         self.end.as_ref().is_some_and(|end| *end <= self.from)
     }
 
     fn covers(&self, keys: Keys<'_>) -> bool {
+        // Most requests are about one key, and are decided without a copy of it.
+        if let Keys::One(key) = keys {
+            return self.has(key);
+        }
         let Some(asked) = KeySpan::reached(keys) else { return true };
         let ends_inside = match (&asked.end, &self.end) {
             (_, None) => true,
@@ -518,6 +526,28 @@ mod tests {
         assert!(pattern("kv/*").covers(&Target::every(Kind::Kv)));
         assert!(!pattern("kv/a*").covers(&Target::every(Kind::Kv)));
         assert!(pattern("cluster/metadata/redis@x").covers(&Target::whole(Kind::Cluster, "metadata/redis@x")));
+    }
+
+    #[test]
+    fn one_key_is_the_range_that_has_only_it() {
+        let letters = [0, b'a', b'b', 0xff];
+        let longer = |keys: &[Vec<u8>]| -> Vec<Vec<u8>> {
+            keys.iter().flat_map(|key| letters.iter().map(move |letter| [&key[..], &[*letter]].concat())).collect()
+        };
+        let one = longer(&[Vec::new()]);
+        let keys = [vec![Vec::new()], one.clone(), longer(&one)].concat();
+        for (from, to) in keys.iter().flat_map(|from| keys.iter().map(move |to| (from, to))) {
+            let span = |end| KeySpan { from: from.clone(), end };
+            for own in
+                [span(None), span(Some(to.clone())), KeySpan::one(to.clone()), KeySpan::beginning_with(to.clone())]
+            {
+                for key in &keys {
+                    let end = [&key[..], &[0]].concat();
+                    let range = Keys::Range { prefix: b"", from: key, end: Some(&end) };
+                    assert_eq!(own.covers(Keys::One(key)), own.covers(range), "{own:?} {key:?}");
+                }
+            }
+        }
     }
 
     #[test]

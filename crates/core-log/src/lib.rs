@@ -190,6 +190,8 @@ pub struct Log {
     identity: u64,
     /// Boxed: the map's nodes are half empty.
     clusters: BTreeMap<ClusterId, Box<ClusterLog>>,
+    /// States that are written with the next batch that is written anyway: one at most for each cluster and kind.
+    hints: BTreeMap<(ClusterId, u8), Bytes>,
     ledger: Ledger,
     tails: Tails,
     writing: Option<Writing>,
@@ -235,7 +237,24 @@ impl Log {
 
     /// Stages a small record of which the latest per (cluster, kind) counts: hard state, replica specification…
     pub fn put_state(&mut self, cluster: ClusterId, kind: u8, bytes: Bytes) {
+        self.hints.remove(&(cluster, kind));
         self.clusters.entry(cluster).or_default().put_state(cluster, kind, bytes, &mut self.ledger);
+    }
+
+    /// The same of a state that need not be durable, but should be soon: it goes with the next batch, and makes none.
+    pub fn hint_state(&mut self, cluster: ClusterId, kind: u8, bytes: Bytes) {
+        self.hints.insert((cluster, kind), bytes);
+    }
+
+    /// Stages hints as far as the batch has room.
+    fn stage_hints(&mut self) {
+        while self.ledger.staging.bytes() < self.config.batch_bytes_max as u64 {
+            let Some(((cluster, kind), bytes)) = self.hints.pop_first() else { return };
+            // A hint makes no log of a cluster that has none (any more).
+            if self.clusters.contains_key(&cluster) {
+                self.put_state(cluster, kind, bytes);
+            }
+        }
     }
 
     /// The entries up to `index` (with this term) are no longer needed: an engine holds them, or a snapshot replaced them.
@@ -255,6 +274,9 @@ impl Log {
 
     /// The cluster's replica is gone: nothing of it is kept.
     pub fn forget(&mut self, cluster: ClusterId) {
+        while let Some(hint) = self.hints.range((cluster, 0)..=(cluster, u8::MAX)).next().map(|(hint, _)| *hint) {
+            self.hints.remove(&hint);
+        }
         if let Some(log) = self.clusters.remove(&cluster) {
             log.forget(cluster, &mut self.ledger);
             self.tails.on_shrunk(cluster);
@@ -308,6 +330,9 @@ impl Log {
                 self.tails.step(&mut self.clusters, &mut self.ledger);
             }
             let seal = !self.has_staged() && !self.sealed && now >= idle_since + self.config.seal_after;
+            if self.has_staged() {
+                self.stage_hints();
+            }
             if self.has_staged() || seal {
                 actions.extend(self.write(now));
             }

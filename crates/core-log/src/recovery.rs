@@ -295,6 +295,7 @@ fn assemble(
         state_bytes_max: part,
     };
     Log {
+        hints: BTreeMap::new(),
         config,
         identity: place.identity,
         clusters,

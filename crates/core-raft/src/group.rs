@@ -665,9 +665,12 @@ impl Group {
         }
         if let Some(hard_state) = hard_state {
             storage.hard_state = hard_state;
-            // The commit index alone need not be durable: it is only a hint, written with the next other record.
-            if must_sync && !planted(Mutant::TermNotPersisted) {
-                log.put_state(storage.cluster, STATE_HARD, hard_state.to_bytes());
+            // The commit index alone need not be durable, and costs no write of its own. It goes with the next batch of the lane: a member
+            // that comes back without a leader then shows what it has shown before, and not only what its engine holds.
+            match must_sync {
+                _ if planted(Mutant::TermNotPersisted) => {}
+                true => log.put_state(storage.cluster, STATE_HARD, hard_state.to_bytes()),
+                false => log.hint_state(storage.cluster, STATE_HARD, hard_state.to_bytes()),
             }
         }
     }

@@ -60,6 +60,13 @@ pub trait Store: Send + Sync + 'static {
     /// everybody who they are and this says nothing.
     async fn session(&self, token: Option<&str>, certificate: Option<&str>) -> Result<Session, Refusal>;
 
+    /// Of which epoch of the directory of users the store decides by; refused where the session does not count any more: its user can be
+    /// disabled since, its token revoked or expired. At once.
+    fn standing(&self, session: &Session) -> Result<u64, Refusal>;
+
+    /// Refused where the session may not ask this (any more), as far as is known here. At once.
+    fn permits(&self, session: &Session, query: &Query) -> Result<(), Refusal>;
+
     /// Whether callers must say who they are.
     fn auth_required(&self) -> bool;
 

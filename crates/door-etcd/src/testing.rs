@@ -13,7 +13,7 @@ use base_types::{BackendKind, ErrorCode, Generation, LogIndex, ReadConsistency, 
 use core_backends::testing::MapSpace;
 use core_backends::{decode_reply, ApplyContext};
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use users::Users;
 
@@ -32,6 +32,7 @@ pub struct MemoryStore {
     refusals: Mutex<VecDeque<Refusal>>,
     remade: AtomicU64,
     engines_bytes: AtomicU64,
+    denied: AtomicBool,
     required: bool,
 }
 
@@ -57,6 +58,7 @@ impl MemoryStore {
             refusals: Mutex::default(),
             remade: AtomicU64::new(0),
             engines_bytes: AtomicU64::new(0),
+            denied: AtomicBool::new(false),
             required,
         }
     }
@@ -69,6 +71,11 @@ impl MemoryStore {
     /// Refuses the next call; several wait in line.
     pub fn refuse_next(&self, code: ErrorCode) {
         lock(&self.refusals).push_back(Refusal::new(code, "as the test wanted"));
+    }
+
+    /// Takes everybody's rights, for what is looked at once more.
+    pub fn deny(&self) {
+        self.denied.store(true, Ordering::Relaxed);
     }
 
     /// How many questions were asked.
@@ -153,6 +160,17 @@ impl Store for MemoryStore {
         match known {
             Some(credential) => Ok(whole(Caller::Identity { credential, decided_at: None }, NAMESPACE)),
             None => Err(Refusal::new(ErrorCode::Unauthenticated, "no credential that counts; authenticate")),
+        }
+    }
+
+    fn standing(&self, _session: &Session) -> Result<u64, Refusal> {
+        Ok(0)
+    }
+
+    fn permits(&self, _session: &Session, _query: &Query) -> Result<(), Refusal> {
+        match self.denied.load(Ordering::Relaxed) {
+            true => Err(Refusal::new(ErrorCode::PermissionDenied, "as the test wanted")),
+            false => Ok(()),
         }
     }
 

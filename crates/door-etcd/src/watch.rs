@@ -9,7 +9,7 @@
 //! Everything is bounded: see the constants here and in the files. Why one follower: decision 0083.
 //! Not here: what a change is (core-backends, `versioned/feed.rs`).
 
-mod admission;
+pub(crate) mod admission;
 mod board;
 mod catch_up;
 mod follower;
@@ -50,7 +50,7 @@ const CHECKS_MAX: usize = 16;
 pub struct Settings {
     /// How often a watch that wants it and had no events learns how far it is. Up to a tenth is added, drawn for each stream.
     pub progress_every: Duration,
-    /// How often it is looked up whether sessions may still watch what they watch.
+    /// How often it is looked whether sessions may still watch what they watch. A revocation takes 2 s in all; a node hears of it in one.
     pub recheck_every: Duration,
     /// How often it is looked up whether there is a leader, for streams that end where there is none.
     pub leader_every: Duration,
@@ -65,7 +65,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             progress_every: Duration::from_secs(600), // As etcd.
-            recheck_every: Duration::from_secs(30),
+            recheck_every: Duration::from_millis(750),
             leader_every: Duration::from_secs(3),
             recent_bytes_max: 32 << 20,
             queue_revisions_max: 256,

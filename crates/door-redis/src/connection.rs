@@ -42,6 +42,16 @@ impl Connection {
         self.client.session.clone()
     }
 
+    /// Forgets who the client is where that counts for nothing any more: it may do as little as before it said so.
+    pub fn expire(&mut self) {
+        let ended = self.client.session.as_ref().is_some_and(|session| !self.door.database.admits(session));
+        if ended {
+            self.client.leave(&self.door);
+            self.client.end_multi();
+            self.client.session = None;
+        }
+    }
+
     pub fn protocol(&self) -> Protocol {
         self.client.protocol
     }

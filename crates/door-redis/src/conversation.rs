@@ -110,6 +110,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
 
     /// Carries out what has come, up to a bound. True: there is more.
     async fn turn(&mut self, unfinished: &dyn Settles) -> Result<bool, Ended> {
+        self.connection.expire();
         let (mut run, mut bytes) = (Vec::new(), 0);
         for taken in 0..PIPELINE_MAX {
             self.parser.set_strict(self.connection.client.session.is_none());

@@ -68,6 +68,12 @@ pub trait Database: Send + Sync + 'static {
     /// Who a client is before it says so: by its certificate, or anybody where the node asks nobody. `None`: it must say who it is.
     fn session(&self, certificate: Option<&str>) -> Option<Session>;
 
+    /// Whether a session that was let in still counts: its user can be disabled since, its token revoked or expired. At once.
+    fn admits(&self, session: &Session) -> bool;
+
+    /// Whether it may still read the messages of its keyspace, which come to subscribers without another question. At once.
+    fn may_subscribe(&self, session: &Session) -> bool;
+
     /// The nodes of the world, and what they are to the session's keyspace.
     async fn servers(&self, session: &Session) -> Result<Vec<Server>, Refusal>;
 

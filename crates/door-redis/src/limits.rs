@@ -3,6 +3,7 @@
 //! By design: Redis' own where it has them, so that a client meets the limits that it knows.
 
 use base_types::VALUE_BYTES_MAX;
+use std::time::Duration;
 
 /// Words of a command before the client has said who it is, where the node wants to know.
 pub const WORDS_BEFORE_AUTH_MAX: usize = 10;
@@ -34,6 +35,8 @@ pub const WATCHED_MAX: usize = base_types::redis::CALL_KEYS_MAX;
 pub const BLOCKED_MAX: usize = 10_000;
 /// Channels and patterns that one connection may subscribe to.
 pub const SUBSCRIPTIONS_MAX: usize = 10_000;
+/// A subscriber hears messages for so long after it was looked whether it may. Revocation takes 2 s in all; a node hears of it in one.
+pub const SUBSCRIBER_RECHECK: Duration = Duration::from_millis(500);
 /// Messages that may wait for a subscriber to read them; beyond it the connection is closed, as Redis does.
 pub const MESSAGES_WAITING_MAX: usize = 4_096;
 /// Commands that one call of the door's to the database has at most.

@@ -11,7 +11,7 @@ use base_types::{ErrorCode, Generation, LogIndex, Refusal};
 use bytes::Bytes;
 use core_backends::testing::MapSpace;
 use core_backends::{decode_reply, redis, ApplyContext};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Mutex;
 use tokio::sync::watch;
 
@@ -38,6 +38,8 @@ pub struct Memory {
     pub failing: Mutex<Option<&'static [u8]>>,
     /// A keyspace that never answers.
     pub silent: Mutex<Option<&'static str>>,
+    /// Clients that came in count for nothing any more.
+    pub revoked: AtomicBool,
 }
 
 impl Default for Memory {
@@ -52,6 +54,7 @@ impl Default for Memory {
             forbidden: Mutex::new(None),
             failing: Mutex::new(None),
             silent: Mutex::new(None),
+            revoked: AtomicBool::new(false),
         }
     }
 }
@@ -141,6 +144,14 @@ impl Database for Memory {
 
     fn session(&self, _: Option<&str>) -> Option<Session> {
         self.password.is_none().then(session)
+    }
+
+    fn admits(&self, _: &Session) -> bool {
+        !self.revoked.load(Ordering::Relaxed)
+    }
+
+    fn may_subscribe(&self, session: &Session) -> bool {
+        self.admits(session)
     }
 
     async fn servers(&self, _: &Session) -> Result<Vec<Server>, Refusal> {

@@ -485,3 +485,27 @@ async fn a_transaction_counts_receivers_too() {
     })
     .await;
 }
+
+/// Commands that the door answers by itself are refused, too.
+#[tokio::test]
+async fn connection_of_a_revoked_user_is_nobodys() {
+    with_door(Memory::with_password("secret"), |bed| async move {
+        let mut client = bed.connect();
+        client.ask("AUTH secret", "+OK ").await;
+        client.ask("SET k v", "+OK ").await;
+        client.ask("MULTI", "+OK ").await;
+        client.ask("SET k w", "+QUEUED ").await;
+        bed.memory.revoked.store(true, std::sync::atomic::Ordering::Relaxed);
+        let no = "-NOAUTH Authentication required.";
+        for line in ["EXEC", "GET k", "PUBSUB CHANNELS", "CLIENT LIST", "PING"] {
+            client.send(line).await;
+            let mut got = vec![0; no.len() + 2];
+            client.0.read_exact(&mut got).await.unwrap();
+            assert_eq!(String::from_utf8_lossy(&got).trim_end(), no, "{line}");
+        }
+        bed.memory.revoked.store(false, std::sync::atomic::Ordering::Relaxed);
+        client.ask("AUTH secret", "+OK ").await;
+        client.ask("GET k", "$1 v ").await;
+    })
+    .await;
+}

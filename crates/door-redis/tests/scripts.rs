@@ -455,6 +455,14 @@ impl Database for Racing {
         Some(Session { caller: Caller::Anyone, user: "default".into(), keyspace: "redis".into() })
     }
 
+    fn admits(&self, session: &Session) -> bool {
+        self.memory.admits(session)
+    }
+
+    fn may_subscribe(&self, session: &Session) -> bool {
+        self.memory.may_subscribe(session)
+    }
+
     async fn servers(&self, session: &Session) -> Result<Vec<Server>, Refusal> {
         self.memory.servers(session).await
     }

@@ -1,11 +1,13 @@
 //! Whose key signed a request. s3s checks the signature; here are the secrets: of users out of the node's own copy of the world's
 //! directory, of S3 accounts out of metadata.
 //!
-//! Always: a user's key is asked for at each request, and is refused as soon as the copy says so; an account's is asked for again
-//! after [`KEY_TTL`], so a removed key stops working within that time at every node that reaches the world. Where the world does not
+//! Always: a user's key is asked for at each request, and is refused as soon as the copy says so; an account's counts for [`KEY_TTL`]
+//! after the world has confirmed it, so a removed key stops working within that time at every node that reaches the world. One that is
+//! in use is confirmed beside its requests, which do not wait for it. Where the world does not
 //! answer, a key that it confirmed less than [`Keys::with_stale_limit`] ago counts on, so that the loss of its majority stops no
 //! client of before. At most [`KEYS_MAX`] are remembered, in memory only: a node that starts without the world knows no account's
 //! key. No secret is in `Debug`.
+//! Held by: `a_key_in_use_is_confirmed_beside_its_requests`, `a_known_key_counts_without_the_world`.
 //! Not here: the directory (edge-node), what a user may do (`access.rs`).
 
 pub mod session;
@@ -22,8 +24,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long an account's key is remembered.
-pub const KEY_TTL: Duration = Duration::from_secs(10);
+/// How long an account's key counts after the world has confirmed it: revocation takes 2 s in all.
+pub const KEY_TTL: Duration = Duration::from_millis(1_500);
+/// After so long it is confirmed again, beside the requests that use it.
+const CONFIRM_AFTER: Duration = Duration::from_millis(750);
+/// After so long the world is asked again where it did not answer; requests do not wait for it meanwhile.
+const SILENCE_PAUSE: Duration = Duration::from_millis(750);
 /// How long the world may take to confirm a key that is known.
 const CONFIRM_WAIT: Duration = Duration::from_secs(1);
 /// How long an account's key counts without the world where nothing else is set.
@@ -92,6 +98,8 @@ struct Known {
     confirmed: Instant,
     /// Until then the world is not asked.
     ask_after: Instant,
+    /// The world did not answer when it was asked last.
+    silent: bool,
 }
 
 impl Keys {
@@ -130,13 +138,35 @@ impl Keys {
             return Ok(known.key.clone());
         }
         let usable = known.filter(|known| now.duration_since(known.confirmed) < self.stale_limit);
+        if let Some(known) = usable.clone().filter(|known| known.silent || now < known.confirmed + KEY_TTL) {
+            self.confirm_beside(known.clone());
+            return Ok(known.key);
+        }
+        self.confirm(access_key, usable, now).await
+    }
+
+    /// Has a key confirmed, once, while its requests are served by what is known of it.
+    fn confirm_beside(&self, known: Known) {
+        let (own, now) = (self.clone(), Instant::now());
+        // Others that use it meanwhile do not ask, too.
+        self.remember(Known { ask_after: now + CONFIRM_WAIT, ..known.clone() });
+        tokio::spawn(async move {
+            // What came of it is remembered.
+            let access_key = known.key.access_key.clone();
+            let _ = own.confirm(&access_key, Some(known), now).await;
+        });
+    }
+
+    /// Asks the world for a key.
+    async fn confirm(&self, access_key: &str, usable: Option<Known>, now: Instant) -> S3Result<AccessKey> {
         let asked = ask(&*self.metadata, GetAccessKey { access_key: access_key.to_owned() });
         let answer: Result<AccessKey, Refusal> = match usable {
             None => asked.await,
             Some(Known { key, confirmed, .. }) => match tokio::time::timeout(CONFIRM_WAIT, asked).await {
                 Ok(answer) if !answer.as_ref().is_err_and(says_nothing) => answer,
                 _ => {
-                    self.remember(Known { key: key.clone(), confirmed, ask_after: Instant::now() + KEY_TTL });
+                    let ask_after = Instant::now() + SILENCE_PAUSE;
+                    self.remember(Known { key: key.clone(), confirmed, ask_after, silent: true });
                     return Ok(key);
                 }
             },
@@ -148,7 +178,7 @@ impl Keys {
             }
             to_s3(if unknown { S3ErrorCode::InvalidAccessKeyId.into() } else { refusal })
         })?;
-        self.remember(Known { key: key.clone(), confirmed: now, ask_after: now + KEY_TTL });
+        self.remember(Known { key: key.clone(), confirmed: now, ask_after: now + CONFIRM_AFTER, silent: false });
         Ok(key)
     }
 
@@ -220,9 +250,12 @@ mod tests {
         *world.state.lock().unwrap() = state;
     }
 
-    /// From here on the world must answer.
+    /// The time has passed after which the world must answer.
     fn forget_when(keys: &Keys) {
-        keys.known().values_mut().for_each(|known| known.ask_after = known.confirmed);
+        let past = Instant::now() - KEY_TTL;
+        keys.known()
+            .values_mut()
+            .for_each(|known| (known.confirmed, known.ask_after, known.silent) = (past, past, false));
     }
 
     async fn code(keys: &Keys, access_key: &str) -> String {
@@ -263,5 +296,28 @@ mod tests {
         assert_eq!(code(&keys, "AKEY").await, "a-secret", "within the time that it is remembered");
         forget_when(&keys);
         assert_eq!(code(&keys, "AKEY").await, "ServiceUnavailable");
+    }
+
+    /// Requests wait for the world neither while it answers nor while it is silent, and a removed key goes all the same.
+    #[tokio::test]
+    async fn a_key_in_use_is_confirmed_beside_its_requests() {
+        let due = |keys: &Keys| keys.known().values_mut().for_each(|known| known.ask_after = known.confirmed);
+        let (world, keys) = keys(STALE_LIMIT);
+        assert_eq!(code(&keys, "AKEY").await, "a-secret");
+        is(&world, State::Silent);
+        due(&keys);
+        for _ in 0..3 {
+            let asked = Instant::now();
+            assert_eq!(code(&keys, "AKEY").await, "a-secret");
+            assert!(asked.elapsed() < CONFIRM_WAIT / 2, "{:?}", asked.elapsed());
+        }
+        tokio::time::sleep(CONFIRM_WAIT + Duration::from_millis(200)).await;
+        assert!(keys.known()["AKEY"].silent);
+        // The world answers again, and the key is gone: the request that has it asked is served, the next is not.
+        is(&world, State::Refuses(ErrorCode::S3(S3ErrorCode::NoSuchAccessKey)));
+        due(&keys);
+        assert_eq!(code(&keys, "AKEY").await, "a-secret");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(code(&keys, "AKEY").await, "InvalidAccessKeyId");
     }
 }

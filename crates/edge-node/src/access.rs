@@ -11,6 +11,7 @@
 //!   socket.rs       the way in when all tokens are lost
 //!   sealing.rs      what secrets of S3 keys are sealed with   s3_keys.rs   whose S3 key signed a request
 //!   oidc.rs         whom OIDC issuers vouch for               sessions.rs  temporary S3 credentials for them
+//!   standing.rs     whether who was let in still is
 //! ```
 //!
 //! Always: what a core decides by is on disk first, unless the disk refuses, which is said; a copy that nobody has confirmed for
@@ -26,6 +27,7 @@ pub mod s3_keys;
 pub mod sealing;
 mod sessions;
 pub mod socket;
+mod standing;
 
 use crate::mailbox::Sender;
 use crate::monitor::unix_ms;

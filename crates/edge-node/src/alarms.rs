@@ -195,9 +195,9 @@ fn of_samples(recent: &[Look], node: u64) -> Vec<Alarm> {
 fn span(ms: i64) -> String {
     match ms {
         ..1_000 => format!("{ms} ms"),
-        ..120_000 => format!("{} s", ms / 1_000),
-        ..7_200_000 => format!("{} min", ms / 60_000),
-        ..172_800_000 => format!("{} h", ms / 3_600_000),
+        1_000..120_000 => format!("{} s", ms / 1_000),
+        120_000..7_200_000 => format!("{} min", ms / 60_000),
+        7_200_000..172_800_000 => format!("{} h", ms / 3_600_000),
         _ => format!("{} days", ms / DAY_MS),
     }
 }

@@ -283,3 +283,32 @@ fn headers_with_sound_checksums_and_absurd_fields_are_survived() {
         fuzz_record(&image[104..]);
     }
 }
+
+#[test]
+fn hints_go_with_the_next_batch_and_make_none() {
+    let (mut disk, mut log) = fresh();
+    const D: ClusterId = ClusterId(8);
+    log.append(C, &[entry(1, 1, b"a")]);
+    log.put_state(C, 1, Bytes::from_static(b"old"));
+    disk.drive(&mut log, Tick(0));
+    let batches = log.synced();
+    log.hint_state(C, 1, Bytes::from_static(b"new"));
+    assert_eq!((log.has_staged(), log.poll(Tick(0))), (false, vec![]), "a hint alone is no reason to write");
+    assert_eq!(open(&mut disk).0.state(C, 1).unwrap(), &b"old"[..]);
+    // Another cluster's entry takes it along. A hint of a cluster that is gone makes none of it.
+    log.hint_state(ClusterId(9), 1, Bytes::from_static(b"gone"));
+    log.append(D, &[entry(1, 1, b"b")]);
+    disk.drive(&mut log, Tick(0));
+    assert_eq!(log.synced().0, batches.0 + 1);
+    let (found, _) = open(&mut disk);
+    assert_eq!((found.state(C, 1).unwrap(), found.clusters()), (Bytes::from_static(b"new"), vec![C, D]));
+    // What is put later counts, and nothing of a cluster that was forgotten comes back.
+    log.hint_state(C, 1, Bytes::from_static(b"hint"));
+    log.put_state(C, 1, Bytes::from_static(b"put"));
+    log.hint_state(D, 1, Bytes::from_static(b"hint"));
+    log.forget(D);
+    disk.drive(&mut log, Tick(0));
+    let (found, _) = open(&mut disk);
+    assert_eq!((found.state(C, 1).unwrap(), found.clusters()), (Bytes::from_static(b"put"), vec![C]));
+    log.check_invariants().unwrap();
+}

@@ -3,7 +3,7 @@
 use super::*;
 use base_types::action::{KvTarget, Partitioning};
 use base_types::s3::*;
-use base_types::Refusal;
+use base_types::{ReadConsistency, Refusal};
 
 const FIVE_MINUTES_MS: u64 = 300_000;
 
@@ -88,6 +88,28 @@ fn all_is_served_without_the_world_for_five_minutes() {
         }
         let status = world.status(5);
         assert!(status.ready && !status.degraded.is_empty(), "{status:?}");
+    }
+}
+
+/// A member shows after a restart what was committed before it, though its engine does not hold it yet and its cluster has no leader:
+/// the name of a bucket that was just made is found by it.
+#[test]
+fn late_write_is_read_from_one_restarted_member() {
+    let mut world = World::new(&["r", "r", "r"], 3, 1);
+    world.ready();
+    let rule = "size=3 location=world failure_domain=chassis";
+    let [late, other] = ["metadata@late", "metadata@other"].map(|name| KvTarget::Cluster(world.create(1, name, rule)));
+    world.put(1, &late, "k", "v").unwrap();
+    // Followers hear that it is committed; then something else is written. Nothing of it is in an engine.
+    world.run(100);
+    world.put(1, &other, "k", "v").unwrap();
+    (1..=3).for_each(|node| world.kill(node));
+    world.start(3);
+    let get = Action::KvGet { target: late, key: bytes("k") };
+    let read = Request { read_consistency: Some(ReadConsistency::Eventual), ..request(get) };
+    match world.request(3, read).unwrap().result {
+        ActionResult::Value { value } => assert_eq!(value, Some(bytes("v"))),
+        other => panic!("{other:?}"),
     }
 }
 

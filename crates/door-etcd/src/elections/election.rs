@@ -13,8 +13,9 @@ use crate::proto::v3electionpb::{
     ResignRequest, ResignResponse,
 };
 use crate::revision;
-use crate::status::LEASE_NOT_FOUND;
+use crate::status::{of_refusal, LEASE_NOT_FOUND};
 use crate::store::Place;
+use crate::watch::admission::nothing_of;
 use crate::watch::{Hubs, Single};
 use base_types::versioned::{Pair, Span};
 use futures::stream::Stream;
@@ -139,8 +140,8 @@ fn created_at(rev: i64) -> u64 {
 
 type Out = mpsc::Sender<Result<LeaderResponse, Status>>;
 
-/// Sends each leader and each of its proclamations, in order. A read comes before each leader, so what its client may no longer read
-/// ends it then.
+/// Sends each leader and each of its proclamations, in order. Before each it is looked whether its client may still read them: a read
+/// comes before each leader.
 async fn observe(hubs: &Hubs, queue: &Queue, out: &Out) -> Result<(), Status> {
     let door = hubs.door();
     let watch = |span: Span, from: u64| Single::after(hubs, &queue.session.namespace, span, from);
@@ -164,6 +165,7 @@ async fn observe(hubs: &Hubs, queue: &Queue, out: &Out) -> Result<(), Status> {
                 Err(ended) if ended.is_compacted() => break 'leads,
                 Err(_) => return Err(gone()),
             };
+            door.store.permits(&queue.session, &nothing_of(&queue.span())).map_err(|refusal| of_refusal(&refusal))?;
             for change in batch.changes() {
                 let Some(row) = change.after.clone() else { break 'leads };
                 let header = Some(door.header(&queue.session, place, change.at.stamp));

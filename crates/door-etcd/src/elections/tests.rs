@@ -217,6 +217,20 @@ async fn observers_see_leaders_and_proclamations_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn observer_without_the_right_sees_nothing_more() {
+    let bed = Bed::new();
+    let mut seen = bed.elections().observe(LeaderRequest { name: text("boss") }).await.unwrap().into_inner();
+    bed.grant(1, 600).await;
+    let leader = soon(bed.campaign(1, "a")).await.unwrap().unwrap();
+    assert!(soon(seen.message()).await.unwrap().is_some());
+    bed.store.deny();
+    let request = ProclaimRequest { leader: Some(leader), value: text("secret") };
+    bed.elections().proclaim(request).await.unwrap();
+    let refused = soon(seen.message()).await.unwrap_err();
+    assert_eq!(refused.message(), "etcdserver: permission denied");
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_holds_the_lock_at_a_time() {
     let bed = Bed::new();
     let (inside, turns) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));

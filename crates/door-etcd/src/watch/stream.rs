@@ -78,6 +78,8 @@ pub(super) struct WatchStream {
     caught: VecDeque<(WatcherId, Batch)>,
     /// Whether the client asked how far its watches are.
     progress_asked: bool,
+    /// The epoch of the directory by which its watches were last looked at again.
+    checked_at: Option<u64>,
 }
 
 /// Why a stream ends.
@@ -89,6 +91,7 @@ enum End {
 
 impl WatchStream {
     pub fn new(hubs: Arc<Hubs>, hub: Arc<Hub>, session: Result<Session, Status>, out: Outgoing) -> WatchStream {
+        let checked_at = session.as_ref().ok().and_then(|session| hubs.door().store.standing(session).ok());
         WatchStream {
             hubs,
             hub,
@@ -106,6 +109,7 @@ impl WatchStream {
             waiting: VecDeque::new(),
             caught: VecDeque::new(),
             progress_asked: false,
+            checked_at,
         }
     }
 
@@ -368,9 +372,15 @@ impl WatchStream {
         }
     }
 
-    /// Looks again whether the session may watch what it watches.
-    fn recheck(&self) -> Option<BoxFuture<'static, Vec<(i64, String)>>> {
+    /// Looks again whether the session may watch what it watches: each time for its credential, and for its watches where the directory
+    /// of users has changed since.
+    fn recheck(&mut self) -> Option<BoxFuture<'static, Vec<(i64, String)>>> {
         let session = self.session.clone().ok()?;
+        let standing = self.hubs.door().store.standing(&session).ok();
+        if standing.is_some() && standing == self.checked_at {
+            return None;
+        }
+        self.checked_at = standing;
         let watches = self.watches.iter().map(|(id, watch)| (*id, watch.wanted.clone())).collect();
         Some(Box::pin(admission::recheck(self.hubs.clone(), session, watches)))
     }

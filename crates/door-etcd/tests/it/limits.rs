@@ -86,3 +86,53 @@ async fn unknown_methods_are_unimplemented() {
         assert_eq!(status.code(), Code::Unimplemented, "{path}");
     }
 }
+
+/// A message as gRPC frames it: whether it is compressed, the length that it announces, its bytes. More never comes.
+async fn framed(path: &str, encoding: Option<&str>, compressed: u8, announced: u32, bytes: &[u8]) -> Status {
+    let bed = Bed::new();
+    let frame = [&[compressed][..], &announced.to_be_bytes(), bytes].concat();
+    let sent = futures::stream::iter([Ok::<_, std::io::Error>(http_body::Frame::data(Bytes::from(frame)))]);
+    let body = StreamBody::new(futures::StreamExt::chain(sent, futures::stream::pending()));
+    let mut request = http::Request::post(path).header("content-type", "application/grpc");
+    if let Some(encoding) = encoding {
+        request = request.header("grpc-encoding", encoding);
+    }
+    let begun = tokio::time::Instant::now();
+    let response = bed.connection().answer(request.body(body).unwrap()).await;
+    assert_eq!(begun.elapsed(), Duration::ZERO, "it waits for what was announced");
+    let in_head = Status::from_header_map(response.headers());
+    let trailers = response.into_body().collect().await.unwrap().trailers().cloned().unwrap_or_default();
+    in_head.or_else(|| Status::from_header_map(&trailers)).unwrap()
+}
+
+/// Nothing is unpacked, so a little never becomes much.
+#[tokio::test(start_paused = true)]
+async fn compressed_messages_are_refused_unread() {
+    for encoding in ["gzip", "deflate", "zstd"] {
+        let refused = framed(RANGE, Some(encoding), 1, 1 << 10, &[0x1f; 1 << 10]).await;
+        assert_eq!(refused.code(), Code::Unimplemented, "{encoding}: {refused:?}");
+    }
+    let unnamed = framed(RANGE, None, 1, 1 << 10, &[0x1f; 1 << 10]).await;
+    assert_eq!(unnamed.code(), Code::Internal, "{unnamed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn announced_lengths_allocate_nothing() {
+    for announced in [u32::MAX, 1 << 30, 3 << 20] {
+        let refused = framed(RANGE, None, 0, announced, b"x").await;
+        assert_eq!(refused.code(), Code::ResourceExhausted, "{announced}: {refused:?}");
+    }
+}
+
+/// Transactions in transactions, a thousand deep: refused while it is decoded.
+#[tokio::test(start_paused = true)]
+async fn deep_messages_are_refused() {
+    let field = |number: u8, bytes: Vec<u8>| {
+        let mut out = vec![number << 3 | 2];
+        prost::encoding::encode_varint(bytes.len() as u64, &mut out);
+        [out, bytes].concat()
+    };
+    let deep = (0..1_000).fold(Vec::new(), |inner, _| field(2, field(4, inner)));
+    let refused = framed("/etcdserverpb.KV/Txn", None, 0, deep.len() as u32, &deep).await;
+    assert!(refused.message().contains("recursion limit"), "{refused:?}");
+}

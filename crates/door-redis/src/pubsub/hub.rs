@@ -1,18 +1,21 @@
 //! Who subscribes to what, and the followers.
+//!
+//! Always: who may not read a keyspace's messages any more hears none that comes half a second later (`a_revoked_subscriber_hears_nothing_more`).
 
 use super::Push;
 use crate::database::{Database, Levels, Session};
-use crate::limits::SUBSCRIPTIONS_MAX;
+use crate::limits::{SUBSCRIBER_RECHECK, SUBSCRIPTIONS_MAX};
 use base_types::access::Caller;
 use base_types::redis::{matches, RedisAnswer, RedisAsk, RedisCall, RedisMessage};
 use base_types::{ErrorCode, ReadConsistency, Refusal, WriteConsistency};
 use bytes::Bytes;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 /// The pause after a question that was refused.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -67,12 +70,29 @@ pub enum Kind {
     Shard,
 }
 
-/// Ends a connection whose mailbox is full.
+/// Ends a connection whose mailbox is full, or whose client may not read messages any more.
 type End = Rc<dyn Fn()>;
 
 struct Subscriber {
     sender: mpsc::Sender<Push>,
     end: End,
+    /// Who, as of its last SUBSCRIBE, and when it was looked whether it may still hear.
+    session: Session,
+    checked: Cell<Instant>,
+}
+
+impl Subscriber {
+    /// Whether it may hear a message that comes now.
+    fn may_hear(&self, database: &dyn Database) -> bool {
+        if self.checked.get().elapsed() < SUBSCRIBER_RECHECK {
+            return true;
+        }
+        let may = database.may_subscribe(&self.session);
+        if may {
+            self.checked.set(Instant::now());
+        }
+        may
+    }
 }
 
 /// A keyspace's subscribers.
@@ -95,7 +115,7 @@ impl Hub {
         }
     }
 
-    fn deliver(&self, message: &RedisMessage) {
+    fn deliver(&self, database: &dyn Database, message: &RedisMessage) {
         let RedisMessage { channel, message, sharded, .. } = message;
         let push = |kind, pattern: Option<&Bytes>| Push {
             kind,
@@ -105,21 +125,21 @@ impl Hub {
         };
         let (table, kind) = if *sharded { (&self.shard, "smessage") } else { (&self.channels, "message") };
         for id in table.get(channel).into_iter().flatten() {
-            self.send(*id, push(kind, None));
+            self.send(database, *id, push(kind, None));
         }
         if *sharded {
             return;
         }
         for (pattern, ids) in self.patterns.iter().filter(|(pattern, _)| matches(pattern, channel)) {
             for id in ids {
-                self.send(*id, push("pmessage", Some(pattern)));
+                self.send(database, *id, push("pmessage", Some(pattern)));
             }
         }
     }
 
-    fn send(&self, id: u64, push: Push) {
+    fn send(&self, database: &dyn Database, id: u64, push: Push) {
         let Some(subscriber) = self.subscribers.get(&id) else { return };
-        if subscriber.sender.try_send(push).is_err() {
+        if !subscriber.may_hear(database) || subscriber.sender.try_send(push).is_err() {
             (subscriber.end)();
         }
     }
@@ -163,7 +183,9 @@ impl Hubs {
         let mut hubs = self.hubs.borrow_mut();
         let hub = hubs.entry(session.keyspace.clone()).or_default();
         hub.table(kind).entry(name).or_default().insert(id);
-        hub.subscribers.entry(id).or_insert(Subscriber { sender: way.0, end: way.1 });
+        let subscriber =
+            Subscriber { sender: way.0, end: way.1, session: session.clone(), checked: Cell::new(Instant::now()) };
+        hub.subscribers.insert(id, subscriber);
         // Who subscribes already has a follower.
         if let (Some(after), false) = (end, hub.followed) {
             hub.followed = true;
@@ -253,7 +275,7 @@ impl Hubs {
                 match &asked {
                     Ok((messages, _, false)) => {
                         for message in messages {
-                            hub.deliver(message);
+                            hub.deliver(&*self.database, message);
                             after = message.number;
                         }
                     }

@@ -107,3 +107,20 @@ async fn a_subscriber_that_does_not_read_is_disconnected() {
         })
         .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_revoked_subscriber_hears_nothing_more() {
+    LocalSet::new()
+        .run_until(async {
+            let bed = Bed::new();
+            let mut own = bed.subscribe(1, Kind::Pattern, "n*", 100).await;
+            bed.publish("news", "early".into()).await;
+            assert_eq!(own.next().await, "pmessage news early");
+            bed.memory.revoked.store(true, std::sync::atomic::Ordering::Relaxed);
+            tokio::time::sleep(crate::limits::SUBSCRIBER_RECHECK).await;
+            bed.publish("news", "late".into()).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert!(own.pushes.try_recv().is_err() && own.ended.get());
+        })
+        .await;
+}

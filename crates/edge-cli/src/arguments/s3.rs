@@ -66,7 +66,7 @@ pub enum KeyCommand {
         #[command(flatten)]
         world: World,
     },
-    /// Remove an access key; gateways refuse it within ten seconds
+    /// Remove an access key; gateways refuse it within two seconds
     Delete {
         access_key: String,
         #[command(flatten)]

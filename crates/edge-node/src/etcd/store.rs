@@ -77,6 +77,8 @@ impl NodeStore {
         call: VersionedCall,
         level: ReadConsistency,
     ) -> Result<(Reply, Place), Refusal> {
+        // A stream lives longer than what opened it, and a token of this door longer than the one of Hive's that it stands for.
+        self.access.still(&session.caller)?;
         let target = KvTarget::Keyspace(session.namespace.clone());
         let action = Action::Versioned { target, call: Box::new(call) };
         let answer = self.act(action, level, session.caller.clone()).await?;
@@ -171,6 +173,16 @@ impl Store for NodeStore {
             return Err(Refusal::new(ErrorCode::Unauthenticated, message));
         }
         Ok(Session { caller, namespace })
+    }
+
+    fn standing(&self, session: &Session) -> Result<u64, Refusal> {
+        self.access.still(&session.caller).map(|()| self.access.directory().epoch())
+    }
+
+    fn permits(&self, session: &Session, query: &Query) -> Result<(), Refusal> {
+        let target = KvTarget::Keyspace(session.namespace.clone());
+        let action = Action::Versioned { target, call: Box::new(VersionedCall::Ask(query.clone())) };
+        self.access.may(&session.caller, &action)
     }
 
     fn auth_required(&self) -> bool {

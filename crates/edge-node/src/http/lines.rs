@@ -5,11 +5,13 @@
 //! ```
 //! Always: every change after the position comes once and in order, whichever members answer (`Reply::Changes::reached` is what is
 //! asked after next); a client that takes no bytes is read for no more ([`LINES_WAITING_MAX`]), and cut off as with any answer.
+//! Nothing is given to whom may not watch it any more (`open_doors` of scripts/secure_world.py).
 //! What ends the stream is its last line, as an error of any action is written.
 //! Not here: the etcd door's watches, which share one reader of a namespace (door-etcd).
 
 use super::routes::{refused, respond, Answered, JSON};
 use super::HttpDoor;
+use crate::access::AccessHub;
 use crate::lane::door::LaneDoor;
 use base_types::action::{Action, ActionResult, Answer, KvTarget, Request};
 use base_types::versioned::{Change, Position, Query, Reply, VersionedCall};
@@ -20,6 +22,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -126,8 +129,14 @@ impl Watch {
         query
     }
 
+    /// Refused where the client may not watch this any more. The core looked when the question came, which was up to [`DEADLINE`] ago.
+    fn still_may(&self, access: &AccessHub, reached: Position) -> Result<(), Refusal> {
+        let call = Box::new(VersionedCall::Ask(self.after(reached)));
+        access.may(&self.request.caller, &Action::Versioned { target: self.target.clone(), call })
+    }
+
     /// Gives lines until the client is gone or the watch has to end.
-    async fn run(mut self, door: Rc<LaneDoor>, lines: mpsc::Sender<Bytes>) {
+    async fn run(mut self, door: Rc<LaneDoor>, access: Arc<AccessHub>, lines: mpsc::Sender<Bytes>) {
         let mut reached = match self.begin(&door).await {
             Ok(reached) => reached,
             Err(refusal) => return drop(lines.send(last_line(&refusal)).await),
@@ -138,6 +147,9 @@ impl Watch {
                 () = lines.closed() => return,
                 asked = self.ask(&door, self.after(reached), ReadConsistency::Eventual) => asked,
             };
+            if let Err(refusal) = self.still_may(&access, reached) {
+                return drop(lines.send(last_line(&refusal)).await);
+            }
             let text = match asked {
                 // A member that lags gives what was given already: nothing.
                 Ok(Reply::Changes { reached: here, .. }) if here < reached => {
@@ -189,9 +201,10 @@ pub async fn answer(own: &HttpDoor, door: Rc<LaneDoor>, watch: Watch) -> Answere
         return refused(&HttpError::new(Refusal::new(ErrorCode::Overloaded, message)));
     };
     let (lines, given) = mpsc::channel(LINES_WAITING_MAX);
+    let access = own.access.clone();
     tokio::task::spawn_local(async move {
         let _place = place;
-        watch.run(door, lines).await;
+        watch.run(door, access, lines).await;
     });
     let mut answer = respond(200, JSON, Vec::new());
     *answer.body_mut() = AnswerBody::Lines(given);

@@ -5,8 +5,8 @@
 //!   AUTH ann password          ─▶ a user's password, or a token of that user           database of the listener
 //!   AUTH ann@team password     ─▶ the same, database "team", unless there is a user of this whole name
 //! ```
-//! By design: what a caller may do is the core's to say (`Caller` goes with each request); a call is sent once, with an id of its own, so
-//! the core's repeats apply once.
+//! By design: what a caller may do is the core's to say (`Caller` goes with each request), and whether its credential still counts is looked
+//! at before each (`access/standing.rs`); a call is sent once, with an id of its own, so the core's repeats apply once.
 //! Not here: the protocol (door-redis).
 
 use super::kinds::Kinds;
@@ -17,7 +17,7 @@ use crate::cores::{Busy, Cores};
 use crate::monitor::{process_usage, unix_ms};
 use base_types::access::Caller;
 use base_types::action::{Action, ActionResult, Answer, KeyspaceKind, KvTarget, NodeInfo, Request};
-use base_types::redis::{RedisAnswer, RedisCall, RedisReply};
+use base_types::redis::{RedisAnswer, RedisAsk, RedisCall, RedisReply};
 use base_types::{ErrorCode, NodeId, ReadConsistency, Refusal};
 use door_redis::{About, Database, Levels, Server, Session};
 use std::net::SocketAddr;
@@ -152,6 +152,8 @@ fn host_and_port(url: &str) -> Option<(String, u16)> {
 #[async_trait::async_trait]
 impl Database for NodeDatabase {
     async fn call(&self, session: &Session, call: RedisCall, levels: Levels) -> Result<RedisAnswer, Refusal> {
+        // A connection lives longer than what opened it.
+        self.access.still(&session.caller)?;
         let answer = match self.is_plain(&session.keyspace).await {
             true => self.on_plain(session, call, levels).await,
             false => self.on_redis(session, call, levels).await,
@@ -190,6 +192,16 @@ impl Database for NodeDatabase {
             (true, None) => return None,
         };
         Some(self.session_of(caller, None))
+    }
+
+    fn admits(&self, session: &Session) -> bool {
+        self.access.still(&session.caller).is_ok()
+    }
+
+    fn may_subscribe(&self, session: &Session) -> bool {
+        let target = KvTarget::Keyspace(session.keyspace.clone());
+        let call = RedisCall { unix_ms: 0, seed: 0, ask: RedisAsk::Messages { after: u64::MAX } };
+        self.access.may(&session.caller, &Action::RedisCall { target, call: Box::new(call) }).is_ok()
     }
 
     async fn servers(&self, session: &Session) -> Result<Vec<Server>, Refusal> {

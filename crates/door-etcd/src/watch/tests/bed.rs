@@ -36,6 +36,8 @@ pub struct Faulty {
     pub leaderless: AtomicBool,
     /// Denies everybody but the node.
     pub denied: AtomicBool,
+    /// Nobody's credential counts any more, but the node's.
+    pub ended: AtomicBool,
     /// Eventual reads see nothing after this stamp, if it is not 0.
     pub lag_at: AtomicU64,
     /// The most changes of a page, if it is not 0.
@@ -104,6 +106,22 @@ impl Store for Faulty {
 
     async fn session(&self, token: Option<&str>, certificate: Option<&str>) -> Result<Session, Refusal> {
         self.inner.session(token, certificate).await
+    }
+
+    fn standing(&self, session: &Session) -> Result<u64, Refusal> {
+        let ended = self.ended.load(Relaxed) && session.caller != Caller::Node;
+        match ended {
+            true => Err(Refusal::new(ErrorCode::Unauthenticated, "as the test wanted")),
+            false => Ok(u64::from(self.denied.load(Relaxed))),
+        }
+    }
+
+    fn permits(&self, session: &Session, _query: &Query) -> Result<(), Refusal> {
+        self.standing(session)?;
+        match self.denied.load(Relaxed) && session.caller != Caller::Node {
+            true => Err(Refusal::new(ErrorCode::PermissionDenied, "as the test wanted")),
+            false => Ok(()),
+        }
     }
 
     fn auth_required(&self) -> bool {

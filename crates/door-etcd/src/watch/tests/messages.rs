@@ -10,6 +10,9 @@ use prost::Message as _;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+/// Revocation takes 2 s in all, one of which passes until a node hears of it.
+const LOOKED_AT_WITHIN: Duration = Duration::from_secs(1);
+
 #[tokio::test(start_paused = true)]
 async fn watch_from_now_gets_later_changes_only() {
     let bed = Bed::new();
@@ -231,8 +234,26 @@ async fn sessions_without_the_right_are_refused_and_later_ended() {
     let text = "rpc error: code = PermissionDenied desc = etcdserver: permission denied";
     let refused = client.created(on("b")).await;
     assert_eq!((refused.watch_id, refused.canceled, refused.cancel_reason.as_str()), (-1, true, text));
+    let since = tokio::time::Instant::now();
     let ended = client.next().await;
     assert_eq!((ended.watch_id, ended.canceled, ended.cancel_reason.as_str()), (0, true, text));
+    assert_eq!(bed.hubs.figures().watchers, 0);
+    assert!(since.elapsed() <= LOOKED_AT_WITHIN);
+}
+
+/// A stream lives longer than the token that opened it.
+#[tokio::test(start_paused = true)]
+async fn watches_end_with_their_credential() {
+    let bed = Bed::new();
+    let mut client = bed.client();
+    client.created(on("a")).await;
+    bed.store.ended.store(true, Relaxed);
+    let since = tokio::time::Instant::now();
+    let ended = client.next().await;
+    let text = "rpc error: code = Unauthenticated desc = etcdserver: invalid auth token";
+    assert_eq!((ended.watch_id, ended.canceled, ended.cancel_reason.as_str()), (0, true, text));
+    assert!(since.elapsed() <= LOOKED_AT_WITHIN);
+    bed.put("a", "late").await;
     assert_eq!(bed.hubs.figures().watchers, 0);
 }
 
