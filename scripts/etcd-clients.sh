@@ -4,6 +4,7 @@
 #   scripts/etcd-clients.sh                    builds `hive` (debug)
 #   HIVE=PROGRAM scripts/etcd-clients.sh       with that program      … --base-port N (as in `hive dev`; 29000 where absent)
 #   … --only PATTERN                           only cases whose name has it
+#   … --namespaces N                           the case of many namespaces makes so many (60)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PYTHONDONTWRITEBYTECODE=1

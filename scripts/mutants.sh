@@ -14,6 +14,7 @@ if [ -n "${2:-}" ]; then only=(--only "$2"); fi
 if [ -z "${2:-}" ]; then
   cargo test --quiet --locked --package core-backends --features mutants --lib -- --ignored
   cargo test --quiet --locked --package door-s3 --features mutants --lib -- --ignored
+  cargo test --quiet --locked --package door-etcd --features mutants --lib -- --ignored
   cargo test --quiet --locked --package core-cluster --features mutants --lib -- --ignored every_planted_bug_is_noticed
   cargo test --quiet --locked --package core-node --features mutants --lib -- --ignored --test-threads 1 planted_bug
   # The command that a planted bug's failing seed prints shows the violation.

@@ -51,7 +51,7 @@ def users(guide):
 ## CreateUser
 
 Makes a user. `service` makes a program, which has no password. `roles` are granted with it. `password` is optional: 12 to 1,024 bytes. The
-node hashes it (argon2id) before anything else sees it.
+node hashes it (argon2id) before anything else sees it. `namespace` is the [etcd namespace](../etcd.md#namespaces) of clients that pick none.
 """)
     guide.show({"action": "CreateUser", "user": "ann", "roles": ["writer on kv/default/ann/"]})
     guide.show({"action": "CreateUser", "user": "robot@shop", "service": True, "roles": ["tenant-admin"]})
@@ -60,7 +60,7 @@ node hashes it (argon2id) before anything else sees it.
     guide.show({"action": "DescribeUser", "user": "robot@shop"})
     guide.say("## ListUsers\n\nLists users by name. `tenant` narrows the list. `limit` bounds the page; `next` of an answer is the `start_after` of the next page.")
     guide.show({"action": "ListUsers", "limit": 2})
-    guide.say("## ChangeUser\n\nChanges the fields that the request has: `disabled`, `password`, or `no_password` to remove the password. A disabled user can do nothing; tokens and roles stay for the day it is enabled.\n"
+    guide.say("## ChangeUser\n\nChanges the fields that the request has: `disabled`, `password`, `no_password` to remove the password, or `namespace` (empty: none of its own). A disabled user can do nothing; tokens and roles stay for the day it is enabled.\n"
               "To set a password or to enable a user you need [all that the user has](../access.md#who-may-give-what). A retry with the same `request_id` changes nothing again.")
     guide.show({"action": "ChangeUser", "user": "ann", "disabled": True})
     guide.show({"action": "ChangeUser", "user": "ann", "disabled": False})

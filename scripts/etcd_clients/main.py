@@ -4,6 +4,9 @@ leader is killed (kill -9) while the Go client works. Run by scripts/etcd-client
 Not here: etcd's own tests (scripts/doors.sh)."""
 
 import argparse
+import base64
+import collections
+import concurrent.futures
 import json
 import os
 import shutil
@@ -22,6 +25,9 @@ import world as worlds  # noqa: E402
 GO_TIMEOUT_S = 60
 CALL_TIMEOUT_S = 30
 KILL_AFTER_S = 3
+# Calls of the case of many namespaces, at a time.
+MANY_AT_A_TIME = 8
+CONFIGURED = "node.toml: automatic compaction, a listener of a namespace"
 SECURE = "etcdctl: users and roles in a world with TLS"
 
 CASES = []
@@ -40,9 +46,9 @@ def check(holds, *shown):
 
 
 class Here:
-    def __init__(self, world, tools, python3gw, python3, folder, base_port):
+    def __init__(self, world, tools, python3gw, python3, folder, base_port, namespaces):
         self.world, self.tools, self.python3gw, self.python3 = world, tools, python3gw, python3
-        self.folder, self.base_port = folder, base_port
+        self.folder, self.base_port, self.namespaces = folder, base_port, namespaces
         self.etcdctl_path = os.path.join(tools, "etcdctl")
 
     def endpoint(self, node):
@@ -249,6 +255,40 @@ def namespaces(here):
     check(here.etcdctl("get", "only-here", node=1) == "")
 
 
+@case("JSON gateway: many namespaces, each an etcd of its own, led by all nodes")
+def many_namespaces(here):
+    names = [f"many-{i:05}" for i in range(here.namespaces)]
+
+    def post(node, path, body, token=None):
+        headers = {"Authorization": token} if token else {}
+        request = urllib.request.Request(here.world.endpoints[node % 3] + path, data=json.dumps(body).encode(), headers=headers)
+        with urllib.request.urlopen(request, timeout=CALL_TIMEOUT_S) as answer:
+            return json.load(answer)
+
+    def made(name):
+        here.world.act(action="CreateKeyspace", keyspace=name, kind="versioned", rule="size=3 location=world failure_domain=chassis")
+
+    def used(number):
+        """One key in each, put through one node and read through another: the cluster, its leader, its revision."""
+        token = post(number, "/v3/auth/authenticate", {"name": f"any@{names[number]}", "password": "any"})["token"]
+        value = base64.b64encode(names[number].encode()).decode()
+        put = post(number, "/v3/kv/put", {"key": "YQ==", "value": value}, token)
+        token = post(number + 1, "/v3/auth/authenticate", {"name": f"any@{names[number]}", "password": "any"})["token"]
+        got = post(number + 1, "/v3/kv/range", {"key": "AA==", "range_end": "AA=="}, token)
+        check([kv["value"] for kv in got["kvs"]] == [value], names[number], got)
+        status = post(number + 2, "/v3/maintenance/status", {}, post(number + 2, "/v3/auth/authenticate", {"name": f"any@{names[number]}", "password": "any"})["token"])
+        return put["header"]["cluster_id"], status["leader"], put["header"]["revision"]
+
+    with concurrent.futures.ThreadPoolExecutor(MANY_AT_A_TIME) as pool:
+        list(pool.map(made, names))
+        found = list(pool.map(used, range(len(names))))
+    check(len({cluster for cluster, _, _ in found}) == len(names), "namespaces share a cluster")
+    check({revision for _, _, revision in found} == {"2"}, "revisions are not each namespace's own")
+    led = collections.Counter(leader for _, leader, _ in found)
+    check(len(led) == 3 and min(led.values()) >= len(names) / 6, "the nodes lead", led)
+    return f"{len(names)} namespaces, led by {dict(led)}"
+
+
 @case("JSON and etcdctl: the same keys, KvWatch hears both")
 def mixed_doors(here):
     begin = here.world.act(action="KvDescribe", keyspace="etcd")["stamp"]
@@ -329,11 +369,44 @@ def under_kill(here, passed, failed):
         tell("etcdctl: through all nodes after the kill", error, False, passed, failed)
 
 
+def configured(here, folder):
+    """node.toml: history goes by itself after two seconds, and a namespace has a listener of its own. Needs restarts, so it comes last."""
+    ports = {node: here.base_port + 970 + node for node in (1, 2, 3)}
+    # The kill of the case before was one; nodes are killed one after the other, so that two are always up.
+    for node, port in ports.items():
+        path = os.path.join(folder, "world", f"node-{node}", "node.toml")
+        with open(path) as file:
+            lines = file.read().splitlines()
+        at = lines.index("[etcd]")
+        lines.insert(at + 1, 'auto_compaction = "2s"')
+        with open(path, "w") as file:
+            file.write("\n".join(lines) + f'\n\n[[etcd.namespaces]]\nname = "picked"\nlisten = "127.0.0.1:{port}"\n')
+        here.world.wait_back(node, here.world.kill(node))
+    here.world.act(action="CreateKeyspace", keyspace="picked", kind="versioned", rule="size=3 location=world failure_domain=chassis")
+    there = lambda node, *words: subprocess.run([here.etcdctl_path, "--endpoints", f"127.0.0.1:{ports[node]}", *words], capture_output=True, text=True, timeout=CALL_TIMEOUT_S)  # noqa: E731
+    check(there(1, "put", "of-the-listener", "x").stdout == "OK\n")
+    check(there(3, "get", "of-the-listener", "--print-value-only").stdout == "x\n")
+    check(here.etcdctl("get", "of-the-listener") == "" and there(2, "get", "before-the-kill").stdout == "")
+    urls = {url for member in json.loads(there(1, "member", "list", "-w", "json").stdout)["members"] for url in member["clientURLs"]}
+    check(urls == {f"http://127.0.0.1:{port}" for port in ports.values()}, urls)
+    old = here.json("put", "superseded", "1")["header"]["revision"]
+    here.etcdctl("put", "superseded", "2", node=1)
+    check(here.etcdctl("get", "superseded", "--rev", str(old), "--print-value-only", node=2) == "1\n", "it went before its time")
+    until = time.monotonic() + CALL_TIMEOUT_S
+    while time.monotonic() < until:
+        done = subprocess.run(here.command("get", "superseded", "--rev", str(old)), capture_output=True, text=True, timeout=CALL_TIMEOUT_S)
+        if "required revision has been compacted" in done.stderr:
+            break
+        time.sleep(0.3)
+    check("required revision has been compacted" in done.stderr, "history stays", done.stdout, done.stderr)
+    check(here.etcdctl("get", "superseded", "--print-value-only", node=1) == "2\n")
+
+
 def attempt(name, run, passed, failed):
     begun = time.monotonic()
     try:
-        run()
-        tell(name, f"{time.monotonic() - begun:.1f} s", True, passed, failed)
+        note = run()
+        tell(name, f"{time.monotonic() - begun:.1f} s{f', {note}' if note else ''}", True, passed, failed)
     except Exception as error:  # noqa: BLE001 (a case may fail by anything)
         tell(name, f"{type(error).__name__}: {error}", False, passed, failed)
 
@@ -386,6 +459,40 @@ def secure(here, folder, options):
             check("permission denied" in ctl(ann, *words, node=2, fails=True), words)
         ctl(root, "role", "revoke-permission", "app", "single", node=2)
         known(lambda: check("permission denied" in ctl(ann, "get", "single", node=1, fails=True)))
+        # A user's own namespace: where it picks none.
+        def hive(*words):
+            at = ["--endpoint", world.ready["nodes"][0]["http"], "--ca", world.ready["ca"]]
+            done = subprocess.run([options.hive, *words, *at], capture_output=True, text=True, timeout=CALL_TIMEOUT_S, env={**os.environ, "HIVE_TOKEN": world.ready["token"]})
+            check(done.returncode == 0, words, done.stdout, done.stderr)
+            return done.stdout
+
+        hive("ctl", "namespace", "create", "team", "--rule", "size=3 location=world failure_domain=chassis")
+        hive("role", "create", "team-writer", "--allow", "read,list,write,delete on kv/team")
+        secret = os.path.join(folder, "password")
+        with open(os.open(secret, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+            file.write("a-long-password")
+        hive("user", "create", "bob", "--role", "team-writer", "--namespace", "team", "--password-file", secret)
+        bob = "bob:a-long-password"
+        known(lambda: ctl(bob, "put", "bobs", "1", node=1))
+        check(ctl(bob, "get", "bobs", "--print-value-only", node=2) == "1\n")
+        check(ctl("bob@team:a-long-password", "get", "bobs", "--print-value-only", node=2) == "1\n")
+        check(ctl(root, "get", "bobs", node=1) == "", "it is in the namespace of the listener")
+        check("permission denied" in ctl("bob@etcd:a-long-password", "get", "bobs", node=1, fails=True))
+        hive("user", "set", "bob", "--no-namespace")
+        known(lambda: check("permission denied" in ctl(bob, "get", "bobs", node=1, fails=True)))
+        hive("user", "set", "bob", "--namespace", "team")
+        check(known(lambda: ctl(bob, "get", "bobs", "--print-value-only", node=2)) == "1\n")
+        # The secure world's nodes show that users changed.
+        revision = lambda: json.loads(ctl(root, "auth", "status", "-w", "json"))["authRevision"]  # noqa: E731
+        before = revision()
+        hive("user", "set", "bob", "--no-namespace")
+        known(lambda: check(revision() > before, "the auth revision does not grow"))
+        hive("user", "set", "bob", "--namespace", "team")
+        known(lambda: ctl(bob, "get", "bobs", node=2))
+        check("team" in hive("ctl", "namespace", "list"))
+        hive("ctl", "namespace", "delete", "team", "--yes")
+        check("team" not in hive("ctl", "namespace", "list"))
+        ctl(bob, "get", "bobs", node=1, fails=True)
         ctl(root, "user", "revoke-role", "ann", "app")
         known(lambda: check("permission denied" in ctl(ann, "get", "app/a", node=2, fails=True)))
         ctl(root, "user", "delete", "ann", node=2)
@@ -407,12 +514,13 @@ def main():
     parser.add_argument("--python3", help="a python that has etcd3")
     parser.add_argument("--base-port", type=int, default=29000)
     parser.add_argument("--only", default="")
+    parser.add_argument("--namespaces", type=int, default=60, help="how many the case of many namespaces makes")
     options = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="etcd-clients-")
     passed, failed, world = [], [], None
     try:
         world = worlds.World(options.hive, folder, options.base_port)
-        here = Here(world, options.tools, options.python3gw, options.python3, folder, options.base_port)
+        here = Here(world, options.tools, options.python3gw, options.python3, folder, options.base_port, options.namespaces)
         for name, only_if, run in CASES:
             if options.only not in name:
                 continue
@@ -422,6 +530,8 @@ def main():
             attempt(name, lambda run=run: run(here), passed, failed)
         if options.only in "Go: ":
             under_kill(here, passed, failed)
+        if options.only in CONFIGURED:
+            attempt(CONFIGURED, lambda: configured(here, folder), passed, failed)
         world.stop()
         if options.only in SECURE:
             attempt(SECURE, lambda: secure(here, folder, options), passed, failed)

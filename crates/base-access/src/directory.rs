@@ -14,7 +14,7 @@ use crate::role::{builtin, Binding, Rule};
 use crate::row::{GroupRow, Row, RowBody, RowName, S3KeyRow, TokenRow, UserRow};
 use crate::s3key;
 use crate::token::{Token, TokenHash};
-use base_types::access::OIDC_CREDENTIAL;
+use base_types::access::{Caller, OIDC_CREDENTIAL};
 use oidc::Groups;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -164,6 +164,12 @@ impl Directory {
             Some(RowBody::User(user)) => Some(user),
             _ => None,
         }
+    }
+
+    /// The etcd namespace of a caller that picks none; `None`: it has none of its own.
+    pub fn namespace_of(&self, caller: &Caller) -> Option<String> {
+        let identity = self.resolve(caller)?;
+        self.user(&identity.user)?.namespace.clone()
     }
 
     /// The row of an S3 access key; `None`: there is none, or it was revoked.
@@ -428,9 +434,28 @@ mod tests {
             roles: roles.collect(),
             password: None,
             disabled: false,
+            namespace: None,
             created_ms: 0,
             requests: Default::default(),
         }
+    }
+
+    #[test]
+    fn a_users_namespace_is_that_of_all_its_credentials() {
+        let (_, key) = token(9, ("ann", 1));
+        let (_, other) = token(10, ("bob", 2));
+        let ann = UserRow { namespace: Some("team".into()), ..user(1, &[("writer", None)]) };
+        let bob = user(2, &[("writer", None)]);
+        let list = vec![
+            ("user/ann", 1, Some(RowBody::User(ann))),
+            ("user/bob", 1, Some(RowBody::User(bob))),
+            ("token/0000000000000009", 1, Some(key)),
+            ("token/000000000000000a", 1, Some(other)),
+        ];
+        let directory = Directory::new(1, rows(list));
+        let of = |credential| directory.namespace_of(&Caller::Identity { credential, decided_at: None });
+        assert_eq!((of(1).as_deref(), of(9).as_deref()), (Some("team"), Some("team")));
+        assert_eq!((of(2), of(10), of(11), directory.namespace_of(&Caller::Anyone)), (None, None, None, None));
     }
 
     fn token(id: u64, of: (&str, u64)) -> (Token, RowBody) {

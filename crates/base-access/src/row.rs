@@ -91,6 +91,9 @@ pub struct UserRow {
     /// It may do nothing for now.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub disabled: bool,
+    /// The etcd namespace that it is in where it picks none. Earlier builds pass this over, and lose it where they change the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// When it was made.
     pub created_ms: u64,
     /// What changed it: granted and revoked roles, its password, whether it is disabled.

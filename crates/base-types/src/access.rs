@@ -241,6 +241,9 @@ pub struct CreateUser {
     /// What the edge made of it.
     #[serde(skip)]
     pub password_hash: Option<String>,
+    /// The etcd namespace that it is in where it picks none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// The id that follows from the request's, where it has one; zero: the core draws one. A user of this name and id is one that
     /// this request made before.
     #[serde(skip)]
@@ -264,6 +267,9 @@ pub struct ChangeUser {
     /// What the edge made of the password.
     #[serde(skip)]
     pub password_hash: Option<String>,
+    /// The etcd namespace that it is in where it picks none; empty: that of the listener again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// Follows from the request's id, where it has one; zero: none. A user remembers the last such requests, and a retry of one of
     /// them changes nothing.
     #[serde(skip)]
@@ -592,6 +598,9 @@ pub struct UserInfo {
     pub disabled: bool,
     /// Whether it has a password.
     pub password: bool,
+    /// The etcd namespace that it is in where it picks none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// Its roles, each `role` or `role on resource`.
     pub roles: Vec<String>,
     /// What they come to, each `verbs on resource`.

@@ -240,6 +240,15 @@ mutants! {
     RedisRetryAppliedAgain = "a call of Redis commands that is tried again with its request id is carried out again",
     RedisBlockedForgotten = "a read that waits for a key of a Redis database learns of its change when the wait is over, not at once",
     RedisMessageSkipped = "a read that waits for messages continues after the first that comes",
+    WatchStartSkipped = "a watch from a revision begins after that revision",
+    WatchStallForgets = "a watch that is taken off the fan-out counts as sent what waited in its queue",
+    WatchRevisionSplit = "what a page of changes holds of a commit that continues on the next page is sent alone",
+    WatchProgressEarly = "progress is reported up to what was published, although a watch has not been sent all of it",
+    WatchNowAtReplica = "a watch from now on begins at what the nearest replica knows, not at what its leader has committed",
+    WatchCompactionUnheard = "a late watch whose history was compacted continues after the compaction",
+    WatchFormerValuesMissing = "changes that were read without former values are sent to a watch that wants them",
+    WatchSharedPageSkips = "a late watch takes a shared page that begins one revision after its position",
+    WatchDeniedStays = "a watch continues although its user has lost the right",
     LateStepAsRefused = "work of several steps is answered as not applied, although a step before the refused one was done",
 }
 

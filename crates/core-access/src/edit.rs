@@ -244,6 +244,7 @@ impl Draft<'_> {
             let message = "a service has no password; give it a token (`hive token create`)";
             return Err(Refusal::new(ErrorCode::InvalidField, message));
         }
+        call.namespace.as_deref().map_or(Ok(()), |namespace| check_name("namespace", namespace))?;
         let tenant = self.tenant_of(&call.user)?;
         let roles = self.bindings(&call.roles)?;
         self.check_bindings(&roles, tenant.as_ref(), || format!("make user '{}' with these roles", call.user))?;
@@ -255,6 +256,7 @@ impl Draft<'_> {
             roles,
             password: call.password_hash.clone(),
             disabled: false,
+            namespace: call.namespace.clone(),
             created_ms: self.now_ms,
             requests: Requests::default(),
         };
@@ -280,6 +282,14 @@ impl Draft<'_> {
         }
         if user.disabled && call.disabled == Some(false) {
             self.check_user(&user, None, || format!("enable user '{}'", call.user))?;
+        }
+        match call.namespace.as_deref() {
+            None => (),
+            Some("") => user.namespace = None,
+            Some(namespace) => {
+                check_name("namespace", namespace)?;
+                user.namespace = Some(namespace.to_string());
+            }
         }
         user.disabled = call.disabled.unwrap_or(user.disabled);
         if call.no_password || call.password_hash.is_some() {
@@ -409,6 +419,7 @@ impl Draft<'_> {
             roles: vec![Binding { role: "root".into(), on: None }],
             password: None,
             disabled: false,
+            namespace: None,
             created_ms: self.now_ms,
             requests: Requests::default(),
         };

@@ -47,6 +47,7 @@ pub(crate) fn user_info(name: &str, user: &UserRow) -> UserInfo {
         groups: None,
         disabled: user.disabled,
         password: user.password.is_some(),
+        namespace: user.namespace.clone(),
         roles: user.roles.iter().map(binding_text).collect(),
         allowed: Vec::new(),
         created_ms: user.created_ms,

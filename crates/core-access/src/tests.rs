@@ -166,7 +166,7 @@ impl World {
 
 fn create_user(user: &str, roles: &[&str]) -> CreateUser {
     let roles = roles.iter().map(|role| role.to_string()).collect();
-    CreateUser { user: user.into(), service: false, roles, password: None, password_hash: None, id: 0 }
+    CreateUser { user: user.into(), service: false, roles, password: None, password_hash: None, namespace: None, id: 0 }
 }
 
 fn create_token(user: &str, id: u64) -> (Token, CreateToken) {
@@ -201,6 +201,36 @@ fn a_user_with_a_token_is_let_in_until_it_is_revoked() {
     world.ask(1, revoke(77)).unwrap();
     assert!(!world.directory(1).proves(&token) && !world.directory(1).holds(77, at));
     assert_eq!(world.ask(1, revoke(77)).unwrap_err().code, ErrorCode::NoSuchToken);
+}
+
+#[test]
+fn a_user_has_a_namespace_until_it_is_taken_away() {
+    let mut world = World::new(1);
+    let made = CreateUser { namespace: Some("team".into()), ..create_user("ann", &[]) };
+    world.ask(0, made).unwrap();
+    let set = |namespace: Option<&str>| ChangeUser {
+        user: "ann".into(),
+        disabled: None,
+        password: None,
+        no_password: false,
+        password_hash: None,
+        namespace: namespace.map(String::from),
+        id: 0,
+    };
+    let shown = |world: &mut World| match world.ask(0, DescribeUser { user: "ann".into() }) {
+        Ok(AccessAnswer::User(user)) => user.namespace,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(shown(&mut world).as_deref(), Some("team"));
+    world.ask(0, set(None)).unwrap();
+    assert_eq!(shown(&mut world).as_deref(), Some("team"), "another change leaves it");
+    world.ask(0, set(Some("other"))).unwrap();
+    assert_eq!(shown(&mut world).as_deref(), Some("other"));
+    assert_eq!(world.ask(0, set(Some("no name"))).unwrap_err().code, ErrorCode::InvalidField);
+    let wrong = CreateUser { namespace: Some(String::new()), ..create_user("bob", &[]) };
+    assert_eq!(world.ask(0, wrong).unwrap_err().code, ErrorCode::InvalidField);
+    world.ask(0, set(Some(""))).unwrap();
+    assert_eq!(shown(&mut world), None);
 }
 
 fn create_s3_key(world: &World, user: &str, id: u64) -> CreateS3Key {

@@ -140,8 +140,8 @@ impl Auth for AuthService {
     ) -> Result<Response<pb::AuthStatusResponse>, Status> {
         let (_, header) = self.header(&request).await?;
         let enabled = self.0.store.auth_required();
-        // The directory's epoch is not shown to clients.
-        Ok(Response::new(pb::AuthStatusResponse { header, enabled, auth_revision: 0 }))
+        let auth_revision = self.0.store.auth_revision();
+        Ok(Response::new(pb::AuthStatusResponse { header, enabled, auth_revision }))
     }
 
     async fn authenticate(
@@ -179,6 +179,7 @@ impl Auth for AuthService {
             roles: Vec::new(),
             password: (!no_password).then(|| Secret(password.clone())),
             password_hash: None,
+            namespace: None,
             id: 0,
         };
         let header = self.change(&request, call).await?;
@@ -240,6 +241,7 @@ impl Auth for AuthService {
             password: Some(Secret(password.clone())),
             no_password: false,
             password_hash: None,
+            namespace: None,
             id: 0,
         };
         let header = self.change(&request, call).await?;

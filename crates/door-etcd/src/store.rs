@@ -70,6 +70,9 @@ pub trait Store: Send + Sync + 'static {
     /// Whether callers must say who they are.
     fn auth_required(&self) -> bool;
 
+    /// Grows with each change of users, roles and permissions that this node knows of.
+    fn auth_revision(&self) -> u64;
+
     /// A call on users and roles.
     async fn access(&self, session: &Session, call: AccessAction) -> Result<AccessAnswer, Refusal>;
 

@@ -178,6 +178,10 @@ impl Store for MemoryStore {
         self.required
     }
 
+    fn auth_revision(&self) -> u64 {
+        lock(&self.users).revision()
+    }
+
     async fn access(&self, _session: &Session, call: AccessAction) -> Result<AccessAnswer, Refusal> {
         self.begin()?;
         lock(&self.users).call(call)

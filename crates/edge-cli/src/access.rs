@@ -61,6 +61,9 @@ fn show_user(user: &Value) {
     let state = if user["disabled"] == true { ", disabled" } else { "" };
     let password = if user["password"] == true { ", has a password" } else { "" };
     println!("kind      {kind}{password}{state}");
+    if let Some(namespace) = user["namespace"].as_str() {
+        println!("namespace {namespace}");
+    }
     if user["groups"].is_array() {
         println!("groups    {}", lines(&user["groups"]).replace('\n', "\n          "));
     }
@@ -68,17 +71,34 @@ fn show_user(user: &Value) {
     println!("allowed   {}", lines(&user["allowed"]).replace('\n', "\n          "));
 }
 
+fn namespace_text(namespace: &str) -> String {
+    match namespace {
+        "" => "the namespace of the listener".into(),
+        _ => format!("the namespace {namespace}, where they pick none"),
+    }
+}
+
 /// `hive user …`
 pub async fn user(command: UserCommand) -> Result<(), Failure> {
     match command {
-        UserCommand::Create { user, roles, service, password_file, world } => {
+        UserCommand::Create { user, roles, service, password_file, namespace, world } => {
             let password = password_file.as_deref().map(crate::ctl::read_secret).transpose()?;
-            let body =
+            let mut body =
                 json!({"action": "CreateUser", "user": user, "roles": roles, "service": service, "password": password});
+            // Nodes of earlier builds do not know the field.
+            if let Some(namespace) = namespace {
+                body["namespace"] = namespace.into();
+            }
             once(&world, body, |_| println!("user {user} is made; `hive token create {user}` gives it a token")).await
         }
         UserCommand::Show { user, world } => {
             once(&world, json!({"action": "DescribeUser", "user": user}), show_user).await
+        }
+        UserCommand::Set { user, namespace, no_namespace: _, world } => {
+            // None: the listener's again.
+            let namespace = namespace.unwrap_or_default();
+            let body = json!({"action": "ChangeUser", "user": user, "namespace": namespace});
+            once(&world, body, |_| println!("etcd clients of user {user} are in {}", namespace_text(&namespace))).await
         }
         UserCommand::Whoami { world } => once(&world, json!({"action": "WhoAmI"}), show_user).await,
         UserCommand::List { tenant, world } => {

@@ -344,6 +344,7 @@ impl NodeHandle {
                 tokens: tokens.clone(),
                 node: shared.own.node,
                 namespace,
+                picked: first.is_some(),
                 url: door.url.clone(),
                 data: shared.data.path.clone(),
                 sizes: shared.engine_sizes.clone(),

@@ -43,8 +43,11 @@ pub struct Kill {
     pub seconds: f64,
 }
 
+/// Why no seed notices bugs of the etcd door's watches.
+const WATCHES_OF_ETCD: &str = "no simulated client speaks to the etcd door (door-etcd)";
+
 /// Bugs that the simulator was not seen to notice, and why as far as is known: their own crate hunts them
-/// (core-backends, `shard/tests/mutants.rs`; core-cluster, `tests/mutants.rs`; core-node, `durable/tests.rs`).
+/// (core-backends, `shard/tests/mutants.rs`; core-cluster, `tests/mutants.rs`; core-node, `durable/tests.rs`; door-etcd, `watch/tests/mutants.rs`).
 pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
     (Mutant::OwnReplicaIgnored, "members of the world that are left, and of the cluster, tell where it is, within the time that is asked for (core-node)"),
     (Mutant::StaleRouteIsError, "a load's clusters are not deleted, and a refused call is retried (core-node)"),
@@ -62,6 +65,15 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
     (Mutant::LivingMembersOverruled, "an operator of a story asks when the dead are dead (core-node)"),
     (Mutant::GatewayAsksAsNode, "no simulated client speaks to an S3 gateway (core-node)"),
     (Mutant::SessionPolicyDropped, "no simulated client speaks to an S3 gateway (door-s3)"),
+    (Mutant::WatchStartSkipped, WATCHES_OF_ETCD),
+    (Mutant::WatchStallForgets, WATCHES_OF_ETCD),
+    (Mutant::WatchRevisionSplit, WATCHES_OF_ETCD),
+    (Mutant::WatchProgressEarly, WATCHES_OF_ETCD),
+    (Mutant::WatchNowAtReplica, WATCHES_OF_ETCD),
+    (Mutant::WatchCompactionUnheard, WATCHES_OF_ETCD),
+    (Mutant::WatchFormerValuesMissing, WATCHES_OF_ETCD),
+    (Mutant::WatchSharedPageSkips, WATCHES_OF_ETCD),
+    (Mutant::WatchDeniedStays, WATCHES_OF_ETCD),
     (Mutant::LaterLifeUnheard, "no story recovers the world's cluster (core-node)"),
     (Mutant::LostIdsGivenAgain, "no story recovers the world's cluster (core-node)"),
     (Mutant::WorstSurvivorChosen, "what the survivor of a story does not hold counts as lost with the majority (core-cluster, core-node)"),

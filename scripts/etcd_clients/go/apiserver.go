@@ -219,6 +219,11 @@ func compacted(ctx context.Context, client *clientv3.Client, before, at int64) e
 	if batch.CompactRevision < at || !errors.Is(batch.Err(), rpctypes.ErrCompacted) {
 		return fmt.Errorf("a watch from revision %d, compacted at %d, says %d: %v", before, at, batch.CompactRevision, batch.Err())
 	}
+	// The compacted revision itself can be watched: nothing else compacts here.
+	batch = <-client.Watch(ctx, "", clientv3.WithPrefix(), clientv3.WithRev(at))
+	if batch.Err() != nil || len(batch.Events) == 0 || batch.Events[0].Kv.ModRevision != at {
+		return fmt.Errorf("a watch from the compacted revision %d says %v: %v", at, batch.Events, batch.Err())
+	}
 	return nil
 }
 

@@ -52,7 +52,15 @@ fn revoke_role(user: &str, role: &str, on: Option<&str>) -> RevokeRole {
 }
 
 fn change(user: &str) -> ChangeUser {
-    ChangeUser { user: user.into(), disabled: None, password: None, no_password: false, password_hash: None, id: 0 }
+    ChangeUser {
+        user: user.into(),
+        disabled: None,
+        password: None,
+        no_password: false,
+        password_hash: None,
+        namespace: None,
+        id: 0,
+    }
 }
 
 fn password(user: &str) -> ChangeUser {

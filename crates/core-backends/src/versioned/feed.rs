@@ -6,7 +6,7 @@
 //! says how far there was nothing.
 //! Not here: who watches, and what is sent (the door).
 
-use super::history::check_since;
+use super::history::check_after;
 use super::read::{first_after, newest, past};
 use super::rows::{damage, history_key, history_position, Bounds, Head, Meta, Past};
 use super::Fail;
@@ -40,7 +40,7 @@ pub(super) fn page(space: &dyn SpaceRead, meta: &Meta, now_ms: u64, asked: &Aske
     if asked.after >= end {
         return Ok(Reply::Changes { changes: Vec::new(), reached: asked.after, more: false });
     }
-    check_since(space, meta, now_ms, asked.after.seen_up_to(), asked.pin)?;
+    check_after(space, meta, now_ms, asked.after, asked.pin)?;
     let limit = if asked.limit == 0 { PAGE_ROWS_MAX } else { asked.limit.min(PAGE_ROWS_MAX) } as usize;
     let (places, mut reached) = places(space, asked, end, limit)?;
     let (mut changes, mut bytes) = (Vec::new(), 0);

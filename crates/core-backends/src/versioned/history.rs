@@ -6,7 +6,8 @@
 //! ```
 //!
 //! `compacted` is what clients asked for. `horizon` follows it as far as the oldest pin lets it. A row of history is read at stamps
-//! below its own, so those up to the horizon serve nobody.
+//! below its own, so those up to the horizon serve no read. Those of the horizon itself are kept: they say what changed there, and
+//! etcd's watches may begin at the revision of a compaction (decision 0134).
 //!
 //! Always: `collected <= horizon <= compacted <= stamp`, and none of them goes back.
 //! Not here: reading (`read.rs`). Who compacts, and when: the door.
@@ -44,14 +45,36 @@ pub(super) fn readable_at(space: &dyn SpaceRead, meta: &Meta, now_ms: u64, asked
 
 /// Refuses what needs history from a stamp on, where some of that is gone.
 pub(super) fn check_since(space: &dyn SpaceRead, meta: &Meta, now_ms: u64, since: u64, pin: u64) -> Result<(), Fail> {
-    let floor = if pin == 0 { meta.compacted } else { pinned(space, now_ms, pin)?.stamp.min(meta.compacted) };
+    let floor = floor(space, meta, now_ms, pin)?;
     if since < floor && !planted(Mutant::HorizonIgnored) {
-        return refuse(
-            ErrorCode::StampCompacted,
-            format!("stamp {since} has been compacted; read at stamp {floor} or later"),
-        );
+        return compacted(since, floor);
     }
     Ok(())
+}
+
+/// Refuses changes after a position, where some of them are gone. Those of the compacted stamp itself are there.
+pub(super) fn check_after(
+    space: &dyn SpaceRead,
+    meta: &Meta,
+    now_ms: u64,
+    after: Position,
+    pin: u64,
+) -> Result<(), Fail> {
+    let (seen, floor) = (after.seen_up_to(), floor(space, meta, now_ms, pin)?);
+    // Stores of builds before 0.2.0 have collected the compacted stamp, too.
+    let gone = seen.saturating_add(1) < floor || after < meta.collected;
+    if gone && !planted(Mutant::HorizonIgnored) {
+        return compacted(seen, floor);
+    }
+    Ok(())
+}
+
+fn floor(space: &dyn SpaceRead, meta: &Meta, now_ms: u64, pin: u64) -> Result<u64, Fail> {
+    Ok(if pin == 0 { meta.compacted } else { pinned(space, now_ms, pin)?.stamp.min(meta.compacted) })
+}
+
+fn compacted<T>(stamp: u64, floor: u64) -> Result<T, Fail> {
+    refuse(ErrorCode::StampCompacted, format!("stamp {stamp} has been compacted; read at stamp {floor} or later"))
 }
 
 fn pinned(space: &dyn SpaceRead, now_ms: u64, pin: u64) -> Result<PinRow, Fail> {
@@ -157,7 +180,12 @@ pub(super) fn sweep(space: &mut dyn SpaceWrite, meta: &mut Meta, now_ms: u64, ch
 
 /// Whether something may go.
 pub(super) fn has_garbage(meta: &Meta) -> bool {
-    meta.collected < Position::end_of(meta.horizon)
+    meta.collected < garbage_end(meta)
+}
+
+/// Up to where history may go.
+fn garbage_end(meta: &Meta) -> Position {
+    meta.horizon.checked_sub(1).map(Position::end_of).unwrap_or_default()
 }
 
 pub(super) fn save(space: &mut dyn SpaceWrite, meta: &Meta) {
@@ -206,10 +234,13 @@ fn raise_horizon(space: &mut dyn SpaceWrite, meta: &mut Meta, now_ms: u64) -> Re
 /// Removes the oldest rows up to the horizon; how many, and whether more are left. It begins where the last removal ended, so
 /// that it does not pass what the engine may not have dropped yet.
 fn remove(space: &mut dyn SpaceWrite, meta: &mut Meta, limit: u32) -> Result<(u32, bool), EngineError> {
-    // One stamp too many: what a read at the horizon needs.
-    let last = meta.horizon.saturating_add(u64::from(planted(Mutant::CompactionDropsLive)));
+    let mut end = garbage_end(meta);
+    if planted(Mutant::CompactionDropsLive) {
+        // One stamp too many: what a read at the horizon needs.
+        end = Position::end_of(meta.horizon.saturating_add(1));
+    }
     let start = Position { stamp: meta.collected.stamp, sub: meta.collected.sub.saturating_add(1) };
-    let (from, until) = (history_key(start), history_key(Position::end_of(last)));
+    let (from, until) = (history_key(start), history_key(end));
     let (mut spent, mut more, mut fault) = (Vec::<(Position, Head)>::new(), false, None);
     if from < until {
         space.range(KeyRange { start: &from, end: Some(&until) }, Direction::Forward, &mut |key, row| {
@@ -236,7 +267,7 @@ fn remove(space: &mut dyn SpaceWrite, meta: &mut Meta, limit: u32) -> Result<(u3
     meta.collected = match spent.last() {
         Some((at, _)) if more => *at,
         _ if more => meta.collected,
-        _ => Position::end_of(meta.horizon),
+        _ => meta.collected.max(garbage_end(meta)),
     };
     for (at, head) in spent {
         space.delete(history_key(at));

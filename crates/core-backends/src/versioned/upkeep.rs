@@ -6,7 +6,7 @@
 
 use super::rows::Meta;
 use super::LEASES_A_COMMAND_MAX;
-use super::{history, lease, Command, Position};
+use super::{history, lease, Command};
 use crate::contract::{SpaceRead, Takeover, Upkeep};
 use base_engine::EngineError;
 use base_types::codec::Encode;
@@ -37,7 +37,7 @@ pub(super) fn next(space: &dyn SpaceRead) -> Result<Option<Upkeep>, EngineError>
 
 /// When history may go.
 fn garbage_at(space: &dyn SpaceRead, meta: &Meta) -> Result<Option<u64>, EngineError> {
-    if meta.horizon > 0 && meta.collected < Position::end_of(meta.horizon) {
+    if history::has_garbage(meta) {
         return Ok(Some(0));
     }
     // Pins hold the horizon back: it moves when the first of them ends, if that is the oldest.

@@ -72,7 +72,15 @@ impl World {
     /// Makes a user with a token, and waits until every node has both.
     pub fn user(&mut self, user: &str, roles: &[&str], token: u64) {
         let roles = roles.iter().map(|role| role.to_string()).collect();
-        let call = CreateUser { user: user.into(), service: false, roles, password: None, password_hash: None, id: 0 };
+        let call = CreateUser {
+            user: user.into(),
+            service: false,
+            roles,
+            password: None,
+            password_hash: None,
+            namespace: None,
+            id: 0,
+        };
         self.access(1, call).unwrap();
         let hash = Token::new(token, [1; 32]).hash().to_string();
         let (id, note) = (token, String::new());
@@ -379,7 +387,14 @@ fn the_root_is_made_once_by_nodes() {
 fn a_world_that_asks_nobody_has_no_users() {
     let mut world = World::new(&["r"], 1, 1);
     world.ready();
-    let call =
-        CreateUser { user: "a".into(), service: false, roles: Vec::new(), password: None, password_hash: None, id: 0 };
+    let call = CreateUser {
+        user: "a".into(),
+        service: false,
+        roles: Vec::new(),
+        password: None,
+        password_hash: None,
+        namespace: None,
+        id: 0,
+    };
     assert_eq!(world.access(1, call), Err("AccessOff"));
 }

@@ -18,6 +18,8 @@ struct User {
 pub(super) struct Users {
     users: BTreeMap<String, User>,
     roles: BTreeMap<String, Vec<String>>,
+    /// As the directory's epoch.
+    revision: u64,
 }
 
 fn missing(code: ErrorCode, what: &str) -> Refusal {
@@ -47,7 +49,18 @@ impl Users {
         self.users.keys().position(|known| known == user).map(|place| place as u64)
     }
 
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
     pub fn call(&mut self, call: AccessAction) -> Result<AccessAnswer, Refusal> {
+        let changes = !call.read_only();
+        let answer = self.answer(call)?;
+        self.revision += u64::from(changes);
+        Ok(answer)
+    }
+
+    fn answer(&mut self, call: AccessAction) -> Result<AccessAnswer, Refusal> {
         match call {
             AccessAction::CreateUser(call) => {
                 if self.users.contains_key(&call.user) {

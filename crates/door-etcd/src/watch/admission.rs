@@ -10,6 +10,7 @@ use super::revision::Wanted;
 use super::wire::{reason, Asked};
 use crate::status::{of_refusal, UNHEALTHY};
 use crate::store::{Place, Session};
+use base_types::mutant::{planted, Mutant};
 use base_types::versioned::{Info, Position, Query, Span};
 use base_types::{ErrorKind, ReadConsistency, Refusal};
 use std::sync::Arc;
@@ -57,8 +58,8 @@ pub(super) async fn admit(hubs: Arc<Hubs>, hub: Arc<Hub>, session: Session, aske
 async fn look(hubs: &Hubs, hub: &Arc<Hub>, session: &Session, asked: &Asked) -> Result<(Info, Place), Refusal> {
     check(hubs, session, &asked.wanted.span).await?;
     match hub.now().await {
-        Ok(found) => Ok(found),
-        Err(_) => hub.describe(ReadConsistency::Eventual).await,
+        Ok(found) if !planted(Mutant::WatchNowAtReplica) => Ok(found),
+        _ => hub.describe(ReadConsistency::Eventual).await,
     }
 }
 

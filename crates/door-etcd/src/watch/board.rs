@@ -17,6 +17,7 @@ use super::pages::Whole;
 use super::revision::{pick, Batch, Pick, Revision, Wanted};
 use super::spans::{Spans, WatcherId};
 use super::Settings;
+use base_types::mutant::{planted, Mutant};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ const STEP_CHANGES_MAX: usize = 4_096;
 /// Why a watch ended without its client having asked for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Ended {
-    /// What it would be given next was compacted; the first stamp that can be watched.
+    /// What it would be given next was compacted; at which stamp, which is the first that can be watched.
     Compacted(u64),
     /// The namespace is gone.
     Gone,
@@ -194,7 +195,8 @@ impl Board {
         if whole.after > self.position {
             return Err(Unfit::Gap);
         }
-        if self.wants_before() && whole.revisions.iter().any(|revision| !revision.with_before) {
+        let unfit = || whole.revisions.iter().any(|revision| !revision.with_before);
+        if self.wants_before() && unfit() && !planted(Mutant::WatchFormerValuesMissing) {
             return Err(Unfit::NoBefore);
         }
         for revision in whole.revisions {
@@ -259,6 +261,9 @@ impl Board {
         let Some(watcher) = self.watchers.get_mut(&id) else { return };
         if matches!(watcher.mode, Mode::Synced) {
             watcher.mode = Mode::Behind;
+            if planted(Mutant::WatchStallForgets) {
+                watcher.from = watcher.queue.back().map_or(watcher.from, |(last, _)| last.stamp);
+            }
             watcher.queue = VecDeque::new();
             watcher.list(id);
             self.spans.remove(&watcher.wanted.span, id);
@@ -382,7 +387,8 @@ impl Board {
     pub fn caught_up(&self, mut ids: impl Iterator<Item = WatcherId>) -> Option<u64> {
         let position = self.position;
         let synced = |watcher: &Watcher| {
-            matches!(watcher.mode, Mode::Synced) && watcher.queue.is_empty() && watcher.from <= position
+            let all = matches!(watcher.mode, Mode::Synced) && watcher.queue.is_empty() && watcher.from <= position;
+            all || planted(Mutant::WatchProgressEarly)
         };
         ids.all(|id| self.watchers.get(&id).is_some_and(synced)).then_some(position)
     }

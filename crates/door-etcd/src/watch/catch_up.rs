@@ -13,6 +13,7 @@ use super::revision::{pick, Batch, Pick, Revision, Wanted};
 use super::shared::Found;
 use super::spans::WatcherId;
 use super::BATCH_BYTES;
+use base_types::mutant::{planted, Mutant};
 use base_types::versioned::{Span, PAGE_ROWS_MAX};
 use base_types::{ErrorCode, ErrorKind, ReadConsistency, Refusal};
 use bytes::Bytes;
@@ -38,6 +39,10 @@ pub(super) async fn catch_up(hub: Arc<Hub>, id: WatcherId) -> Caught {
             Step::Ring { wanted, revisions, up_to } => (wanted, revisions, up_to),
             Step::Store { wanted, from } => match from_store(&hub, &wanted, from).await {
                 Ok((revisions, up_to)) => (wanted, revisions, up_to),
+                Err(Ended::Compacted(at)) if planted(Mutant::WatchCompactionUnheard) => {
+                    hub.advance(id, at);
+                    continue;
+                }
                 Err(ended) => {
                     hub.end(id, ended);
                     return Caught::Done;
@@ -135,7 +140,7 @@ async fn page(hub: &Hub, wanted: &Wanted, pages: &Pages, limit: u32, level: Read
 async fn ended_by(hub: &Hub, refusal: &Refusal, failures: u32) -> Option<Ended> {
     if refusal.code == ErrorCode::StampCompacted {
         let (info, _) = hub.describe(ReadConsistency::Strong).await.ok()?;
-        return Some(Ended::Compacted(info.compacted.saturating_add(1)));
+        return Some(Ended::Compacted(info.compacted));
     }
     (refusal.kind() == ErrorKind::NotFound && failures > 3).then_some(Ended::Gone)
 }

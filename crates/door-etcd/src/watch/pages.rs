@@ -4,6 +4,7 @@
 //! 16 MiB), so what is held back is too. Pages that are older than what was seen give nothing.
 
 use super::revision::Revision;
+use base_types::mutant::{planted, Mutant};
 use base_types::versioned::{Change, Position};
 
 /// Puts pages together.
@@ -48,7 +49,8 @@ impl Pages {
             self.held.extend(changes.into_iter().filter(|change| change.at > seen && change.at <= reached));
             self.after = reached;
         }
-        let complete = |stamp: u64| stamp < self.after.stamp || self.after.sub == u32::MAX;
+        let whole = self.after.sub == u32::MAX || planted(Mutant::WatchRevisionSplit);
+        let complete = |stamp: u64| stamp < self.after.stamp || whole;
         let cut = self.held.partition_point(|change| complete(change.at.stamp));
         let rest = self.held.split_off(cut);
         let done = std::mem::replace(&mut self.held, rest);

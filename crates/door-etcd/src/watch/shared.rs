@@ -13,6 +13,7 @@
 use super::pages::Whole;
 use super::revision::Revision;
 use super::CATCH_UPS_MAX;
+use base_types::mutant::{planted, Mutant};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -69,7 +70,8 @@ impl SharedReads {
     /// What is kept of all changes after a position.
     pub(super) fn find(&self, from: u64, before: bool) -> Option<Found> {
         let state = self.state();
-        let fits = |page: &&Page| page.after <= from && from < page.up_to && (page.with_before || !before);
+        let early = u64::from(planted(Mutant::WatchSharedPageSkips));
+        let fits = |page: &&Page| page.after <= from + early && from < page.up_to && (page.with_before || !before);
         let page = state.pages.iter().rev().find(fits)?;
         let first = page.revisions.partition_point(|revision| revision.stamp <= from);
         Some((page.revisions[first..].to_vec(), page.up_to))
@@ -107,7 +109,7 @@ impl Drop for Reader<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use base_types::versioned::{Change, Position};
     use bytes::Bytes;
@@ -132,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn page_serves_positions_between_its_ends() {
+    pub fn page_serves_positions_between_its_ends() {
         let shared = SharedReads::default();
         let _reader = shared.reader();
         shared.keep(page(10, 20, 1), false);

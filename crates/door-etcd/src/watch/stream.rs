@@ -22,6 +22,7 @@ use crate::proto::etcdserverpb::{WatchRequest, WatchResponse};
 use crate::revision;
 use crate::status::{NO_LEADER, TOO_MANY_REQUESTS};
 use crate::store::{Place, Session};
+use base_types::mutant::{planted, Mutant};
 use futures::future::BoxFuture;
 use futures::stream::{FuturesOrdered, FuturesUnordered, Stream, StreamExt as _};
 use prost::Message as _;
@@ -184,7 +185,8 @@ impl WatchStream {
                 _ = recheck.tick(), if checking.is_none() && !self.watches.is_empty() => checking = self.recheck(),
                 denied = option(&mut checking) => {
                     checking = None;
-                    denied.into_iter().for_each(|(id, reason)| self.cancel(id, reason));
+                    let denied = denied.into_iter().filter(|_| !planted(Mutant::WatchDeniedStays));
+                    denied.for_each(|(id, reason)| self.cancel(id, reason));
                 }
                 () = lost(&mut leader) => return End::Error(NO_LEADER.into()),
             }
@@ -264,10 +266,12 @@ impl WatchStream {
 
     fn begin(&mut self, id: i64, asked: Asked, now: u64, compacted: u64, place: Place) {
         let Asked { wanted, start, progress, fragment, .. } = asked;
-        let from = if start == 0 { now } else { revision::to_stamp(start).saturating_sub(1) };
+        let before = u64::from(!planted(Mutant::WatchStartSkipped));
+        let from = if start == 0 { now } else { revision::to_stamp(start).saturating_sub(before) };
         self.control.push_back(wire::created(place, now, id));
-        if from < compacted {
-            let ended = super::board::Ended::Compacted(compacted.saturating_add(1));
+        // As etcd: what was committed at the compacted revision itself can be watched.
+        if from.saturating_add(1) < compacted {
+            let ended = super::board::Ended::Compacted(compacted);
             self.control.push_back(wire::ended(place, now, id, &ended));
             return;
         }

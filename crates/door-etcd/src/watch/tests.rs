@@ -5,3 +5,5 @@ mod catch_up;
 mod crowd;
 mod messages;
 mod model;
+#[cfg(feature = "mutants")]
+mod mutants;

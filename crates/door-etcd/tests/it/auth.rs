@@ -71,6 +71,22 @@ async fn open_world_has_no_auth() {
     assert_eq!(status.code(), Code::FailedPrecondition);
 }
 
+/// As etcd's: clients see by it that users, roles or permissions have changed.
+#[tokio::test]
+async fn auth_revision_grows_with_each_change() {
+    let bed = secure();
+    let mut client = auth(&bed);
+    let mut before = None;
+    for name in ["ann", "bob", "bob"] {
+        let add = pb::AuthUserAddRequest { name: name.into(), password: "secret".into(), ..Default::default() };
+        let made = client.user_add(as_root(add)).await.is_ok();
+        let status = client.auth_status(as_root(pb::AuthStatusRequest {})).await.unwrap().into_inner();
+        let grown = before.is_none_or(|before| status.auth_revision > before);
+        assert_eq!(grown, made, "{name}: {before:?}, {}", status.auth_revision);
+        before = Some(status.auth_revision);
+    }
+}
+
 #[tokio::test]
 async fn users_are_made_and_removed() {
     let bed = secure();

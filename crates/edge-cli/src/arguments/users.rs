@@ -20,6 +20,21 @@ pub enum UserCommand {
         /// A file with the password in its first line; - for standard input
         #[arg(long, conflicts_with = "service")]
         password_file: Option<PathBuf>,
+        /// The etcd namespace that the user is in where it picks none
+        #[arg(long)]
+        namespace: Option<String>,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Set the etcd namespace that a user is in where it picks none
+    #[command(group = clap::ArgGroup::new("which").required(true).args(["namespace", "no_namespace"]))]
+    Set {
+        user: String,
+        #[arg(long)]
+        namespace: Option<String>,
+        /// The listener's namespace again
+        #[arg(long)]
+        no_namespace: bool,
         #[command(flatten)]
         world: World,
     },

@@ -187,6 +187,7 @@ mod tests {
             roles: vec![Binding { role: "reader".into(), on: None }],
             password,
             disabled: false,
+            namespace: None,
             created_ms: 0,
             requests: Default::default(),
         };

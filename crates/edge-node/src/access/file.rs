@@ -100,6 +100,7 @@ mod tests {
             roles: Vec::new(),
             password: None,
             disabled: false,
+            namespace: None,
             created_ms: 1,
             requests: Default::default(),
         };

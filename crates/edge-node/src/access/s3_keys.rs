@@ -101,6 +101,7 @@ mod tests {
             roles: vec![Binding { role: "reader".into(), on: None }],
             password: None,
             disabled,
+            namespace: None,
             created_ms: 0,
             requests: Default::default(),
         };

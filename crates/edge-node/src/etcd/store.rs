@@ -1,8 +1,9 @@
 //! The node as the etcd door's store: a call becomes a request to one of this node's cores, as the caller whom the door let in.
 //!
 //! ```text
-//!   user "ann"            ─▶ namespace of the listener        token: credential, namespace, end
-//!   user "ann@team"       ─▶ namespace "team", unless there is a user of this whole name
+//!   user "ann@team"       ─▶ namespace "team", unless there is a user of this whole name     token: credential, namespace, end
+//!   a listener of its own ─▶ that listener's namespace
+//!   user "ann"            ─▶ the namespace that the directory has for ann, else that of the first listener
 //! ```
 //! Always: what a caller may do is the core's to say (`Caller` goes with each request); a change is sent once, with an id of its own, so
 //! the core's repeats apply once.
@@ -38,6 +39,8 @@ pub struct NodeStore {
     pub node: NodeId,
     /// Of clients that pick none by their user.
     pub namespace: String,
+    /// Whether clients pick the namespace by coming to this listener; else a user's own namespace comes before it.
+    pub picked: bool,
     /// Where this node's clients reach it.
     pub url: String,
     /// The node's data directory.
@@ -111,6 +114,11 @@ fn urls_of(doors: &[(String, String)], namespace: &str) -> Vec<String> {
     doors.iter().filter(|(name, _)| of_namespace(name)).map(|(_, url)| url.clone()).collect()
 }
 
+/// The namespace of a client: picked by its user's name or by its listener, else the user's own, else the listener's.
+fn namespace_for(by_name: Option<String>, (listeners, picked): (&str, bool), own: Option<String>) -> String {
+    by_name.or(own.filter(|_| !picked)).unwrap_or_else(|| listeners.to_string())
+}
+
 fn no_token() -> Refusal {
     Refusal::new(ErrorCode::Unauthenticated, "the token counts for nothing here; authenticate again")
 }
@@ -156,8 +164,7 @@ impl Store for NodeStore {
 
     async fn session(&self, token: Option<&str>, certificate: Option<&str>) -> Result<Session, Refusal> {
         let told = token.and_then(|token| self.tokens.open(&self.access, token, unix_ms()));
-        let namespace = told.as_ref().and_then(|told| told.namespace.clone());
-        let namespace = namespace.unwrap_or_else(|| self.namespace.clone());
+        let by_name = told.as_ref().and_then(|told| told.namespace.clone());
         let caller = match (self.access.required(), told, token) {
             (false, ..) => Caller::Anyone,
             (true, Some(Told { credential: Some(credential), .. }), _) => {
@@ -172,6 +179,8 @@ impl Store for NodeStore {
             let message = "this node wants to know who asks: give a user and a password or token (etcdctl --user)";
             return Err(Refusal::new(ErrorCode::Unauthenticated, message));
         }
+        let own = self.access.directory().namespace_of(&caller);
+        let namespace = namespace_for(by_name, (&self.namespace, self.picked), own);
         Ok(Session { caller, namespace })
     }
 
@@ -183,6 +192,10 @@ impl Store for NodeStore {
         let target = KvTarget::Keyspace(session.namespace.clone());
         let action = Action::Versioned { target, call: Box::new(VersionedCall::Ask(query.clone())) };
         self.access.may(&session.caller, &action)
+    }
+
+    fn auth_revision(&self) -> u64 {
+        self.access.directory().epoch()
     }
 
     fn auth_required(&self) -> bool {
@@ -254,6 +267,18 @@ impl Store for NodeStore {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_client_picks_comes_before_its_own_namespace() {
+        let found = |by_name: Option<&str>, picked, own: Option<&str>| {
+            namespace_for(by_name.map(String::from), ("listeners", picked), own.map(String::from))
+        };
+        assert_eq!(found(None, false, None), "listeners");
+        assert_eq!(found(None, false, Some("own")), "own");
+        assert_eq!(found(None, true, Some("own")), "listeners");
+        assert_eq!(found(Some("named"), false, Some("own")), "named");
+        assert_eq!(found(Some("named"), true, Some("own")), "named");
+    }
 
     #[test]
     fn urls_are_those_of_the_same_namespace() {

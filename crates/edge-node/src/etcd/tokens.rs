@@ -5,7 +5,8 @@
 //!   JSON: the credential, the namespace, the end
 //! ```
 //! Always: a token says who and where, and nothing of what is allowed: that is looked up at each use, so a user that is revoked has lost
-//! its tokens, too (`tests::a_token_names_a_credential_and_a_namespace`). One that was changed does not open.
+//! its tokens, too (`tests::a_token_names_a_credential_and_a_namespace`). One that was changed does not open
+//! (`tests::what_is_none_or_was_changed_does_not_open`).
 //! Where the node has a sealing key (`access.sealing_key_file`) its tokens are good at every node with that key; else the key is
 //! drawn at start, and another node answers "invalid auth token", upon which etcd's clients authenticate again.
 
@@ -72,5 +73,47 @@ impl Tokens {
         let plain = self.sealing(access).open_bytes(id, sealed, BINDING)?;
         let told: Told = serde_json::from_slice(&plain).ok()?;
         (told.expires_ms > now_ms).then_some(told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::AccessSection;
+    use std::sync::Arc;
+
+    fn hub(home: &std::path::Path) -> Arc<AccessHub> {
+        AccessHub::open(&AccessSection::default(), home.into(), "w", &[], Default::default()).0
+    }
+
+    #[test]
+    fn a_token_names_a_credential_and_a_namespace() {
+        let home = tempfile::tempdir().unwrap();
+        let (access, tokens) = (hub(home.path()), Tokens::new().unwrap());
+        let told = Told { credential: Some(7), namespace: Some("team".into()), expires_ms: 1_000 };
+        let token = tokens.seal(&access, &told).unwrap();
+        assert_eq!(tokens.open(&access, &token, 999), Some(told));
+        assert_eq!(tokens.open(&access, &token, 1_000), None, "it has expired");
+        assert!(!token.contains("team"), "it is sealed");
+    }
+
+    #[test]
+    fn what_is_none_or_was_changed_does_not_open() {
+        let home = tempfile::tempdir().unwrap();
+        let (access, tokens) = (hub(home.path()), Tokens::new().unwrap());
+        let told = Told { credential: Some(7), namespace: None, expires_ms: 1_000 };
+        let token = tokens.seal(&access, &told).unwrap();
+        for at in 0..token.len() {
+            let mut changed = token.clone().into_bytes();
+            // The last character of base64 may have bits that say nothing: another one is taken far from it.
+            changed[at] = if changed[at] == b'A' { b'q' } else { b'A' };
+            let changed = String::from_utf8(changed).unwrap();
+            assert_eq!(tokens.open(&access, &changed, 1), None, "changed at {at}");
+        }
+        for none in ["", "HVE1", "HVE1..", "HVE1.0.0", &token[1..], &format!("{token}.x"), &token[..token.len() - 4]] {
+            assert_eq!(tokens.open(&access, none, 1), None, "{none}");
+        }
+        // Another process' key.
+        assert_eq!(Tokens::new().unwrap().open(&access, &token, 1), None);
     }
 }

@@ -223,6 +223,7 @@ mod tests {
             roles: Vec::new(),
             password: password(),
             password_hash: None,
+            namespace: None,
             id: 0,
         };
         let change: ChangeUser =

@@ -339,13 +339,22 @@ impl Users {
             Change::User(person) => {
                 let roles = if person == WIDE { vec!["writer".to_string()] } else { Vec::new() };
                 let (password, password_hash) = (None, None);
-                CreateUser { user: name(person), service: false, roles, password, password_hash, id: 0 }.into()
+                CreateUser {
+                    user: name(person),
+                    service: false,
+                    roles,
+                    password,
+                    password_hash,
+                    namespace: None,
+                    id: 0,
+                }
+                .into()
             }
             Change::Token { person, id } => token_of(name(person), id).into(),
             Change::Admin => {
                 let (user, roles) = (ADMIN.to_string(), vec!["security-admin".to_string()]);
                 let (password, password_hash) = (None, None);
-                CreateUser { user, service: false, roles, password, password_hash, id: 0 }.into()
+                CreateUser { user, service: false, roles, password, password_hash, namespace: None, id: 0 }.into()
             }
             Change::AdminToken => token_of(ADMIN.into(), ADMIN_TOKEN).into(),
             Change::TakeOver(way) => Self::take_over(way),

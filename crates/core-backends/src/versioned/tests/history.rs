@@ -1,7 +1,9 @@
 //! Earlier stamps: what is read there, what goes, what pins keep, and the changes in order.
 
+use super::super::rows::{history_key, index_key, Meta};
 use super::bed::*;
 use crate::versioned::*;
+use crate::SpaceWrite;
 use bytes::Bytes;
 
 fn with_history() -> Bed {
@@ -43,12 +45,50 @@ pub fn compaction_refuses_below_and_keeps_its_own_stamp() {
             break;
         }
     }
-    assert_eq!(removed, 6);
+    // Two changes of stamps 1 and 2 each; those of the compacted stamp stay.
+    assert_eq!(removed, 4);
     assert!(!bed.info().garbage);
-    refused(bed.changes(Position::end_of(2), 9), "StampCompacted");
-    // The second change of stamp 3 is gone: who has seen the first would miss it.
-    refused(bed.changes(Position { stamp: 3, sub: 0 }, 9), "StampCompacted");
+    refused(bed.changes(Position::end_of(1), 9), "StampCompacted");
+    // The second change of stamp 2 is gone: who has seen the first would miss it.
+    refused(bed.changes(Position { stamp: 2, sub: 0 }, 9), "StampCompacted");
     assert_eq!(bed.changes(Position::end_of(3), 9).unwrap().len(), 7);
+}
+
+/// As etcd: a watch may begin at the revision of a compaction. A delete at it is seen, too.
+#[test]
+pub fn changes_of_the_compacted_stamp_are_there() {
+    let mut bed = with_history();
+    for (compacted, expected) in [(3, 9), (7, 1)] {
+        let whole = bed.changes(Position::end_of(compacted - 1), 9).unwrap();
+        bed.tell(&Command::Compact { stamp: compacted }).unwrap();
+        while let Ok(Reply::Collected { more: true, .. }) = bed.tell(&Command::Collect { limit: 1 }) {}
+        assert!(!bed.info().garbage);
+        assert_eq!(bed.changes(Position::end_of(compacted - 1), 9).unwrap(), whole);
+        assert_eq!(bed.changes(Position { stamp: compacted, sub: 0 }, 9).unwrap()[..], whole[1..]);
+        assert_eq!(whole.len(), expected);
+        refused(bed.changes(Position::end_of(compacted - 2), 9), "StampCompacted");
+    }
+}
+
+/// A store that an earlier build compacted has no changes of that stamp. It says so, and does not leave them out.
+#[test]
+pub fn changes_that_an_earlier_build_collected_are_refused() {
+    let mut bed = with_history();
+    bed.tell(&Command::Compact { stamp: 3 }).unwrap();
+    bed.tell(&Command::Collect { limit: 100 }).unwrap();
+    let collected = |bed: &Bed| Meta::read(&bed.space).unwrap().collected;
+    assert_eq!(collected(&bed), Position::end_of(2));
+    for row in [history_key(Position { stamp: 3, sub: 0 }), history_key(Position { stamp: 3, sub: 1 })] {
+        bed.space.delete(row);
+    }
+    bed.space.delete(index_key(&text("a"), 3));
+    let meta = Meta { collected: Position::end_of(3), ..Meta::read(&bed.space).unwrap() };
+    bed.space.put(Bytes::from_static(b"m"), meta.row());
+    refused(bed.changes(Position::end_of(2), 9), "StampCompacted");
+    assert_eq!(bed.changes(Position::end_of(3), 9).unwrap().len(), 7);
+    // It never goes back.
+    bed.tell(&Command::Collect { limit: 100 }).unwrap();
+    assert_eq!(collected(&bed), Position::end_of(3));
 }
 
 /// Without a driver garbage goes, too: each commit removes more than it makes.
@@ -94,7 +134,7 @@ pub fn pin_keeps_history_until_its_time_is_over() {
     bed.now_ms += 1;
     refused(page(&bed, 3, 5), "NoSuchPin");
     let Reply::Collected { rows, .. } = bed.tell(&Command::Collect { limit: 100 }).unwrap() else { panic!() };
-    assert_eq!((rows, bed.info().pins, bed.info().horizon), (6, 0, 6));
+    assert_eq!((rows, bed.info().pins, bed.info().horizon), (6, 0, 6), "the stamps 3, 4 and 5");
     bed.tell(&pin(6, 50)).unwrap();
     bed.tell(&Command::Unpin { pin: 5 }).unwrap();
     assert_eq!(bed.info().pins, 0);

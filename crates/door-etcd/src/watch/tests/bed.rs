@@ -128,6 +128,10 @@ impl Store for Faulty {
         self.inner.auth_required()
     }
 
+    fn auth_revision(&self) -> u64 {
+        self.inner.auth_revision()
+    }
+
     async fn access(&self, session: &Session, call: AccessAction) -> Result<AccessAnswer, Refusal> {
         self.inner.access(session, call).await
     }

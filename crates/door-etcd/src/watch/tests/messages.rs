@@ -14,7 +14,7 @@ use std::time::Duration;
 const LOOKED_AT_WITHIN: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn watch_from_now_gets_later_changes_only() {
+pub async fn watch_from_now_gets_later_changes_only() {
     let bed = Bed::new();
     bed.put("a", "0").await;
     let mut client = bed.client();
@@ -30,7 +30,7 @@ async fn watch_from_now_gets_later_changes_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watch_from_now_waits_for_a_lagging_replica() {
+pub async fn watch_from_now_waits_for_a_lagging_replica() {
     let bed = Bed::new();
     bed.put("a", "1").await;
     bed.store.lag_at.store(2, Relaxed);
@@ -44,7 +44,7 @@ async fn watch_from_now_waits_for_a_lagging_replica() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_of_one_revision_come_in_one_message() {
+pub async fn events_of_one_revision_come_in_one_message() {
     let bed = Bed::new();
     bed.store.page_max.store(3, Relaxed);
     let mut client = bed.client();
@@ -59,7 +59,7 @@ async fn events_of_one_revision_come_in_one_message() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn filters_and_previous_values_are_the_watchs_own() {
+pub async fn filters_and_previous_values_are_the_watchs_own() {
     let bed = Bed::new();
     bed.put("a", "0").await;
     let mut client = bed.client();
@@ -80,7 +80,7 @@ async fn filters_and_previous_values_are_the_watchs_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ids_are_drawn_or_chosen_and_duplicates_refused() {
+pub async fn ids_are_drawn_or_chosen_and_duplicates_refused() {
     let bed = Bed::new();
     let mut client = bed.client();
     assert_eq!(client.created(WatchCreateRequest { watch_id: 1, ..on("a") }).await.watch_id, 1);
@@ -98,7 +98,7 @@ async fn ids_are_drawn_or_chosen_and_duplicates_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_in_a_row_are_answered_in_order() {
+pub async fn requests_in_a_row_are_answered_in_order() {
     let bed = Bed::new();
     let mut client = bed.client();
     (1..=100).for_each(|watch_id| client.create(WatchCreateRequest { watch_id, ..on("a") }));
@@ -111,7 +111,7 @@ async fn requests_in_a_row_are_answered_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wrong_requests_are_answered_and_the_stream_goes_on() {
+pub async fn wrong_requests_are_answered_and_the_stream_goes_on() {
     let bed = Bed::new();
     let mut client = bed.client();
     let empty = client.created(on_range("b", "a")).await;
@@ -128,7 +128,7 @@ async fn wrong_requests_are_answered_and_the_stream_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn start_below_what_was_compacted_is_created_and_cancelled() {
+pub async fn start_below_what_was_compacted_is_created_and_cancelled() {
     let bed = Bed::new();
     for value in ["1", "2", "3", "4"] {
         bed.put("a", value).await;
@@ -139,13 +139,14 @@ async fn start_below_what_was_compacted_is_created_and_cancelled() {
     assert!(!created.canceled && created.watch_id == 0);
     let ended = client.next().await;
     assert!(ended.canceled && ended.watch_id == 0 && ended.cancel_reason.is_empty(), "{ended:?}");
-    // What it says can be watched.
+    // What it says can be watched: the compacted revision itself, as with etcd.
+    assert_eq!(ended.compact_revision, 4);
     client.created(WatchCreateRequest { start_revision: ended.compact_revision, ..on("a") }).await;
-    assert_eq!(shown(&client.next().await), "5 a=4");
+    assert_eq!(shown(&client.next().await), "4 a=3, 5 a=4");
 }
 
 #[tokio::test(start_paused = true)]
-async fn start_in_the_future_skips_what_comes_before() {
+pub async fn start_in_the_future_skips_what_comes_before() {
     let bed = Bed::new();
     let mut client = bed.client();
     client.created(WatchCreateRequest { start_revision: 4, ..on("a") }).await;
@@ -160,7 +161,7 @@ async fn start_in_the_future_skips_what_comes_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_covers_all_watches_and_all_sent_before() {
+pub async fn progress_covers_all_watches_and_all_sent_before() {
     let bed = Bed::new();
     let mut client = bed.client();
     client.ask_progress();
@@ -188,7 +189,7 @@ async fn progress_covers_all_watches_and_all_sent_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_by_the_clock_goes_to_quiet_watches_that_want_it() {
+pub async fn progress_by_the_clock_goes_to_quiet_watches_that_want_it() {
     let bed = Bed::with(Settings { progress_every: Duration::from_secs(60), ..Settings::default() });
     let mut client = bed.client();
     client.created(WatchCreateRequest { progress_notify: true, ..on("a") }).await;
@@ -202,7 +203,7 @@ async fn progress_by_the_clock_goes_to_quiet_watches_that_want_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fragments_hold_no_more_than_asked_and_all_events() {
+pub async fn fragments_hold_no_more_than_asked_and_all_events() {
     let bed = Bed::new();
     let mut client = bed.client();
     let range = on_range("k", "l");
@@ -226,7 +227,7 @@ async fn fragments_hold_no_more_than_asked_and_all_events() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sessions_without_the_right_are_refused_and_later_ended() {
+pub async fn sessions_without_the_right_are_refused_and_later_ended() {
     let bed = Bed::new();
     let mut client = bed.client();
     client.created(on("a")).await;
@@ -258,7 +259,7 @@ async fn watches_end_with_their_credential() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_without_a_session_answer_each_watch() {
+pub async fn streams_without_a_session_answer_each_watch() {
     let bed = Bed::new();
     let mut client = bed.client_as(Err(INVALID_AUTH_TOKEN.into()), true);
     let refused = client.created(on("a")).await;
@@ -266,7 +267,7 @@ async fn streams_without_a_session_answer_each_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_that_require_a_leader_end_without_one() {
+pub async fn streams_that_require_a_leader_end_without_one() {
     let bed = Bed::new();
     let (mut strict, mut plain) = (bed.client_as(Ok(session()), true), bed.client());
     strict.created(on("a")).await;
@@ -282,7 +283,7 @@ async fn streams_that_require_a_leader_end_without_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_have_room_for_so_many_watches() {
+pub async fn streams_have_room_for_so_many_watches() {
     let bed = Bed::new();
     let mut client = bed.client();
     for _ in 0..WATCHES_A_STREAM_MAX {

@@ -113,7 +113,7 @@ impl Seen {
         }
         if message.canceled {
             if message.compact_revision != 0 {
-                assert!(message.compact_revision <= compacted + 1 && self.header < message.compact_revision);
+                assert!(message.compact_revision <= compacted && self.header + 1 < message.compact_revision);
             }
             self.ended = Some(message.clone());
             return;
@@ -277,4 +277,10 @@ proptest! {
             world.finish().await;
         });
     }
+}
+
+/// For who plants bugs.
+#[cfg(feature = "mutants")]
+pub fn agrees() {
+    watchers_see_what_was_written();
 }
