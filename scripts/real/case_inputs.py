@@ -1,6 +1,7 @@
 """Input that is wrong or hostile, at the configuration, the data directory and every port."""
 import json
 import os
+import re
 import shutil
 import socket
 import ssl
@@ -103,7 +104,8 @@ def files_of(directory):
 
 
 def bad_engine(run):
-    """An engine's directory that is damaged, another engine's, or of a newer format stops the start with its name, and is left as it is."""
+    """An engine's directory of another engine or a newer format stops the start with its name, and is left as it is. A damaged one is
+    set aside under another name, untouched, and the node has everything again."""
     world = run.started("w", keyspace=3, regions=("fr-par",) * 3)
     load = Load(world, writers=1, counters=1, readers=0).start()
     time.sleep(2)
@@ -113,22 +115,35 @@ def bad_engine(run):
     lmdb = next(node.data.rglob("lmdb"))
     marker, data = lmdb / "ENGINE", lmdb / "data.mdb"
     text, bytes_then = marker.read_text(), data.read_bytes()
-    assert "format 1" in text, text
+    newer = re.sub(r"format \d+", "format 99", text)
+    assert newer != text, text
     mistakes = [
-        ("a newer format", lambda: marker.write_text(text.replace("format 1", "format 99")), ["lmdb", "99"]),
-        ("another engine's", lambda: marker.write_text(text.replace("lmdb", "redb")), ["lmdb", "redb"]),
-        ("a cut file", lambda: data.write_bytes(bytes_then[:4096]), ["data.mdb"]),
-        ("damaged heads", lambda: data.write_bytes(b"\x55" * 8192 + bytes_then[8192:]), ["data.mdb"]),
-        ("a missing file", data.unlink, ["data.mdb"]),
+        ("a newer format", newer, ["lmdb", "99"]),
+        ("another engine's", text.replace("lmdb", "redb"), ["lmdb", "redb"]),
+        ("something else", "letters to a friend", ["lmdb", "letters"]),
     ]
-    for name, spoil, words in mistakes:
-        spoil()
+    for name, wrong, words in mistakes:
+        marker.write_text(wrong)
         before = files_of(lmdb)
         refused_start(world, 3, world.toml(node), *words)
         if files_of(lmdb) != before:
             raise Problem(f"{name}: the refused start changed {lmdb}")
         marker.write_text(text)
-        data.write_bytes(bytes_then)
+    damages = [
+        ("a cut file", lambda: data.write_bytes(bytes_then[:4096])),
+        ("damaged heads", lambda: data.write_bytes(b"\x55" * 8192 + data.read_bytes()[8192:])),
+        ("a missing file", data.unlink),
+    ]
+    for number, (name, spoil) in enumerate(damages, 1):
+        spoil()
+        before = files_of(lmdb)
+        world.start(3)
+        world.wait_ready(3)
+        load.check()
+        kept = sorted(lmdb.parent.glob("lmdb.damaged-*"), key=lambda path: path.stat().st_ino)
+        if len(kept) != number or before not in [files_of(path) for path in kept]:
+            raise Problem(f"{name}: not kept as it was: {kept}")
+        world.stop(3)
     other = lmdb.parent / "redb"
     other.mkdir(exist_ok=True)
     (other / "somebody").write_text("else")
@@ -137,7 +152,7 @@ def bad_engine(run):
     world.start(3)
     world.wait_ready(3)
     load.check()
-    run.note(f"{len(mistakes) + 1} refused, each naming the file and leaving all as it was; mended, the node serves")
+    run.note(f"{len(mistakes) + 1} refused, each naming the file and leaving all as it was; {len(damages)} set aside untouched")
 
 
 def expired_certificate(world, number, directory):

@@ -8,7 +8,7 @@
 //!   error_codes.rs texts of error codes that code of production writes
 //!   holders.rs     what holds the "Always:" of a file's header
 //!   words.rs       turns of phrase that have a plainer word
-//!   checked.rs     tests that docs/proof/safe-to-expose.md names and that are gone
+//!   checked.rs     tests that docs/proof/safe-to-expose.md and docs/proof/nothing-lost.md name and that are gone
 //!   tour.rs        functions that docs/tour names and that are gone
 //!   releases.rs    the version of Cargo.toml, its format level and its commit in RELEASES.md
 //!   ratchet.rs     what is not right yet and may only get better: xtask/ratchet.txt

@@ -28,6 +28,7 @@ mod healing;
 mod health;
 mod incarnation;
 mod level_zero;
+mod lost_engines;
 mod lost_logs;
 mod moves;
 #[cfg(feature = "mutants")]

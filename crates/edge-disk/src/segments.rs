@@ -10,8 +10,9 @@
 //!
 //! Always: every `Prepare` is answered once. The reserve is one segment
 //! that only a full disk opens, so that Raft (elections, deletes, compaction) continues while clients'
-//! writes are refused.
-//! Held by: `a_full_disk_opens_the_reserve_and_heals`.
+//! writes are refused. A file of its name and another size is no reserve: as a segment it would end a full disk's log, or
+//! the next start.
+//! Held by: `a_full_disk_opens_the_reserve_and_heals`, `a_reserve_of_another_size_is_made_again_and_never_opened`.
 //! Not here: watching free space before it has run out (monitor.rs).
 
 use crate::aligned::AlignedBuffer;
@@ -38,24 +39,33 @@ pub struct Segments {
     full: bool,
     /// The log has its first segments; a reserve is made only after them.
     started: bool,
+    #[cfg(test)]
+    no_room: bool,
 }
 
 impl Segments {
     /// In this directory.
     pub fn new(directory: &Path, segment_bytes: u64) -> Segments {
-        Segments { directory: directory.into(), segment_bytes, full: false, started: false }
+        Segments {
+            directory: directory.into(),
+            segment_bytes,
+            full: false,
+            started: false,
+            #[cfg(test)]
+            no_room: false,
+        }
     }
 
-    /// The disk has another size now (tests of a full disk).
+    /// There is no room for another segment, or there is again.
     #[cfg(test)]
-    pub(crate) fn set_segment_bytes(&mut self, bytes: u64) {
-        self.segment_bytes = bytes;
+    pub(crate) fn fill_disk(&mut self, full: bool) {
+        self.no_room = full;
     }
 
     /// Carries out actions until the queue's sender is gone.
     pub fn run(&mut self, queue: Receiver<LogAction>, report: &Report) {
         loop {
-            let pending = self.full || (self.started && !self.reserve_path().exists());
+            let pending = self.full || (self.started && !self.has_reserve());
             let action = if pending {
                 match queue.recv_timeout(FULL_RETRY) {
                     Ok(action) => Some(action),
@@ -118,9 +128,11 @@ impl Segments {
             tracing::error!(directory = %self.directory.display(), "the disk is full: writes are refused until there is room for a log segment");
             events.push(DiskEvent::Full { full: true });
         }
-        match self.rename(&self.reserve_path(), &segment_path(&self.directory, segment)) {
-            Ok(()) => events.push(DiskEvent::SegmentReady { segment }),
-            Err(_) => events.push(DiskEvent::SegmentFailed { segment }),
+        let opened =
+            self.has_reserve().then(|| self.rename(&self.reserve_path(), &segment_path(&self.directory, segment)));
+        match opened {
+            Some(Ok(())) => events.push(DiskEvent::SegmentReady { segment }),
+            _ => events.push(DiskEvent::SegmentFailed { segment }),
         }
         events
     }
@@ -128,8 +140,7 @@ impl Segments {
     /// The reserve, if it is missing; room for it ends the full state.
     pub fn retry(&mut self) -> Vec<DiskEvent> {
         let mut events = Vec::new();
-        let reserve = self.reserve_path();
-        let made = if reserve.exists() { Ok(()) } else { self.prewrite(&reserve) };
+        let made = if self.has_reserve() { Ok(()) } else { self.prewrite(&self.reserve_path()) };
         match made {
             Ok(()) if self.full => {
                 self.full = false;
@@ -144,6 +155,11 @@ impl Segments {
 
     fn reserve_path(&self) -> PathBuf {
         self.directory.join("reserve")
+    }
+
+    /// Cut, somebody's, or of another configuration, it would be too short for what the log writes there.
+    fn has_reserve(&self) -> bool {
+        std::fs::metadata(self.reserve_path()).is_ok_and(|found| found.is_file() && found.len() == self.segment_bytes)
     }
 
     /// Under a new name, at full size; what is in it stays (the log knows its own records).
@@ -164,6 +180,10 @@ impl Segments {
 
     /// Written with zeros, so that later writes change no metadata and need no space.
     fn prewrite(&self, path: &Path) -> std::io::Result<()> {
+        #[cfg(test)]
+        if self.no_room {
+            return Err(std::io::Error::from_raw_os_error(libc::ENOSPC));
+        }
         let new = path.with_extension("new");
         let result = self.prewrite_at(&new).and_then(|()| self.rename(&new, path));
         if result.is_err() {

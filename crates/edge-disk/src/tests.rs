@@ -109,7 +109,9 @@ fn a_full_disk_opens_the_reserve_and_heals() {
     let mut good = Segments::new(home.path(), SEGMENT);
     good.retry();
     assert!(home.path().join("reserve").exists());
-    let mut full = Segments::new(home.path(), 1 << 60);
+    // The same directory, of which there is no room for more.
+    let mut full = Segments::new(home.path(), SEGMENT);
+    full.fill_disk(true);
     let events = full.carry_out(prepare(1, None));
     assert!(
         matches!(events[..], [DiskEvent::Full { full: true }, DiskEvent::SegmentReady { segment: SegmentId(1) }]),
@@ -118,11 +120,34 @@ fn a_full_disk_opens_the_reserve_and_heals() {
     // The reserve is spent: the next one has to wait; that the disk is full is reported only once.
     assert!(matches!(full.carry_out(prepare(2, None))[..], [DiskEvent::SegmentFailed { segment: SegmentId(2) }]));
     assert!(full.retry().is_empty());
-    full.set_segment_bytes(SEGMENT);
+    full.fill_disk(false);
     let events = full.retry();
     assert!(matches!(events[..], [DiskEvent::Full { full: false }]), "{events:?}");
     assert!(home.path().join("reserve").exists());
     assert!(!home.path().join("0000000000000002.new").exists());
+}
+
+/// Cut, of another configuration, or somebody's: the log would write past its end, and a start would refuse it as a segment.
+#[test]
+fn a_reserve_of_another_size_is_made_again_and_never_opened() {
+    for size in [0, 4, SEGMENT / 2, 2 * SEGMENT] {
+        let home = tempfile::tempdir().unwrap();
+        let reserve = home.path().join("reserve");
+        std::fs::write(&reserve, vec![7; size as usize]).unwrap();
+        let mut segments = Segments::new(home.path(), SEGMENT);
+        segments.fill_disk(true);
+        let events = segments.carry_out(prepare(1, None));
+        assert!(
+            matches!(events[..], [DiskEvent::Full { full: true }, DiskEvent::SegmentFailed { segment: SegmentId(1) }]),
+            "{size}: {events:?}"
+        );
+        assert_eq!(LogDirectory::new(home.path()).segments().unwrap(), []);
+        segments.fill_disk(false);
+        assert!(matches!(segments.retry()[..], [DiskEvent::Full { full: false }]), "{size}");
+        assert_eq!(std::fs::metadata(&reserve).unwrap().len(), SEGMENT);
+        segments.fill_disk(true);
+        assert!(matches!(segments.carry_out(prepare(1, None))[1], DiskEvent::SegmentReady { .. }), "{size}");
+    }
 }
 
 #[test]

@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The format this build writes and the only one it reads: it stands for all that lies in the directory, the rows of
 /// backends included, which carry no number of their own. Before 2, shards of buckets had other records and puts
@@ -76,7 +76,7 @@ pub enum DataError {
 }
 
 /// The marker file. Unknown fields are let through: only `format` says whether we may read it.
-#[derive(Serialize, Deserialize, Debug)]
+#[derive(Serialize, Deserialize, Clone, Debug)]
 struct Marker {
     format: u32,
     /// The world's format level, and the version that brought it, where that is known here.
@@ -87,8 +87,8 @@ struct Marker {
     node: u64,
     disk: u64,
     lanes: u16,
-    /// The batch that each lane's log had reached when it last started; empty: the logs have not all begun, and nothing
-    /// has run here. Absent in directories made before this was written down: there the logs have begun.
+    /// A batch that each lane's log had reached, a minute old at most while the node runs (decision 0141); empty: the logs have not
+    /// all begun, and nothing has run here. Absent in directories made before this was written down: there the logs have begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     logs: Option<Vec<u64>>,
     /// Which life of the world the data is of: zero the first, or a blank node's (decision 0036).
@@ -113,8 +113,15 @@ pub struct DataDirectory {
     pub lanes: u16,
     /// Made just now: this node remembers nothing.
     pub fresh: bool,
+    /// Never held while the disk works: lanes take it.
     marker: Mutex<Marker>,
+    /// Held by who writes the marker, so that a later one is never overtaken by an earlier; and what it last said of the logs.
+    writing: Mutex<Option<Vec<u64>>>,
     _lock: File,
+}
+
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl DataDirectory {
@@ -154,65 +161,86 @@ impl DataDirectory {
         };
         begin_logs(path, &mut marker)?;
         let (disk, lanes) = (DiskId(marker.disk), marker.lanes);
-        Ok(DataDirectory { path: path.into(), disk, lanes, fresh, marker: Mutex::new(marker), _lock: lock })
+        let writing = Mutex::new(marker.logs.clone());
+        Ok(DataDirectory { path: path.into(), disk, lanes, fresh, marker: Mutex::new(marker), writing, _lock: lock })
     }
 
     /// The batch that a lane's log must have at least.
     pub fn log_reached(&self, lane: u16) -> u64 {
-        let marker = self.marker.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let marker = held(&self.marker);
         marker.logs.as_ref().and_then(|logs| logs.get(usize::from(lane))).copied().unwrap_or(1)
     }
 
     /// What a lane's log has reached; durable by `write_reached`.
     pub fn note_reached(&self, lane: u16, batch: u64) {
-        let mut marker = self.marker.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut marker = held(&self.marker);
         if let Some(reached) = marker.logs.as_mut().and_then(|logs| logs.get_mut(usize::from(lane))) {
             *reached = batch.max(*reached);
         }
     }
 
-    /// Writes down what the logs have reached: an older copy of one is then known as such.
+    /// Writes down what the logs have reached, if they have grown: an older copy of one is then known as such.
     pub fn write_reached(&self) -> std::io::Result<()> {
-        let marker = self.marker.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        write_marker(&self.path, &marker)
+        let mut written = held(&self.writing);
+        let marker = held(&self.marker).clone();
+        if *written == marker.logs {
+            return Ok(());
+        }
+        write_marker(&self.path, &marker)?;
+        *written = marker.logs;
+        Ok(())
     }
 
     /// Which life of the world the data is of.
     pub fn incarnation(&self) -> u64 {
-        self.marker.lock().unwrap_or_else(std::sync::PoisonError::into_inner).incarnation
+        held(&self.marker).incarnation
     }
 
     /// The later life of the world that this node has heard of; zero: none.
     pub fn superseded_by(&self) -> u64 {
-        self.marker.lock().unwrap_or_else(std::sync::PoisonError::into_inner).superseded_by
+        held(&self.marker).superseded_by
     }
 
     /// Keeps which life of the world the data is of; durable when this returns. What recreates a world (a restore, a recovery)
     /// gives it a greater one: members of the earlier lives are refused by it, and stop when they hear of it.
     pub fn set_incarnation(&self, incarnation: u64, superseded_by: u64) -> Result<(), DataError> {
-        let io =
-            |error: std::io::Error| DataError::Io { path: self.path.display().to_string(), reason: error.to_string() };
-        let mut marker = self.marker.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        (marker.incarnation, marker.superseded_by) = (incarnation, superseded_by);
-        write_marker(&self.path, &marker).map_err(io)
+        self.rewrite(|marker| {
+            (marker.incarnation, marker.superseded_by) = (incarnation, superseded_by);
+            true
+        })
     }
 
     /// The world's format level, as this node has kept it.
     pub fn level(&self) -> FormatLevel {
-        FormatLevel(self.marker.lock().unwrap_or_else(std::sync::PoisonError::into_inner).level)
+        FormatLevel(held(&self.marker).level)
     }
 
     /// Keeps the world's format level; durable when this returns. It only rises, and may be one that this build does not serve:
     /// the next start then refuses by itself.
     pub fn raise_level(&self, level: FormatLevel) -> Result<(), DataError> {
-        let io =
-            |error: std::io::Error| DataError::Io { path: self.path.display().to_string(), reason: error.to_string() };
-        let mut marker = self.marker.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if level.0 <= marker.level {
+        self.rewrite(|marker| {
+            let rises = level.0 > marker.level;
+            if rises {
+                (marker.level, marker.level_since) = (level.0, since(level).map(Into::into));
+            }
+            rises
+        })
+    }
+
+    /// Changes the marker, if `change` says that it has; durable when this returns, also what another thread was about to write.
+    fn rewrite(&self, change: impl FnOnce(&mut Marker) -> bool) -> Result<(), DataError> {
+        let mut written = held(&self.writing);
+        let (changed, marker) = {
+            let mut marker = held(&self.marker);
+            (change(&mut marker), marker.clone())
+        };
+        if !changed {
             return Ok(());
         }
-        (marker.level, marker.level_since) = (level.0, since(level).map(Into::into));
-        write_marker(&self.path, &marker).map_err(io)
+        write_marker(&self.path, &marker)
+            .map_err(|error| DataError::Io { path: self.path.display().to_string(), reason: error.to_string() })?;
+        *written = marker.logs;
+        Ok(())
     }
 
     /// Where a lane's log segments are.

@@ -87,6 +87,8 @@ pub struct LaneHost {
     pub data: std::path::PathBuf,
     pub clock: Clock,
     pub report: Arc<Mutex<LaneReport>>,
+    /// Notes which batch of the log is durable.
+    pub note_reached: Box<dyn Fn(u64)>,
     /// Keeps which life of the world the node's data is of, and the later one it has heard of.
     pub keep_incarnation: Box<dyn Fn(u64, u64) -> Result<(), String>>,
     /// Keeps the world's format level.
@@ -141,6 +143,7 @@ impl LaneHost {
         self.mailbox.close();
         self.log.stop();
         self.engine.stop();
+        (self.note_reached)(self.machine.durable_batch());
         result
     }
 
@@ -180,6 +183,7 @@ impl LaneHost {
         self.carry_out_guarded();
         if now.since(self.state.reported) >= REPORT_EVERY {
             self.state.reported = now;
+            (self.note_reached)(self.machine.durable_batch());
             self.state.memory.period(self.state.turn_events);
             self.lay_out_report();
         }

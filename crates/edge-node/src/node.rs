@@ -12,6 +12,7 @@
 //! Not here: signals and the exit code (edge-cli calls `run` and `wait_for_signal`).
 
 mod doors;
+mod marks;
 mod redis;
 pub mod run;
 mod thread;
@@ -51,6 +52,8 @@ use tokio::sync::watch;
 pub const DRAIN_MAX: Duration = Duration::from_secs(3);
 /// Connections the system keeps for us until they are accepted.
 const BACKLOG: i32 = 1024;
+/// How far the logs have reached is written down this often, where it has changed.
+const MARKS_EVERY: Duration = Duration::from_secs(60);
 /// What an operator who wrote it is reminded of.
 const INSECURE: &str = "insecure = true: who reaches the JSON door can read and change everything, keys of S3 accounts too, and nothing is encrypted on the way";
 /// The same where client doors speak TLS.
@@ -157,6 +160,7 @@ pub struct NodeHandle {
     failure: Failure,
     threads: Vec<JoinHandle<()>>,
     monitor_stop: Option<std::sync::mpsc::Sender<()>>,
+    marks_stop: Option<std::sync::mpsc::Sender<()>>,
     /// The data directory's lock among others: held until every thread has ended.
     _shared: Arc<Shared>,
 }
@@ -232,6 +236,7 @@ impl NodeHandle {
             failure,
             threads: Vec::new(),
             monitor_stop: None,
+            marks_stop: None,
             _shared: shared.clone(),
         };
         let started = handle
@@ -283,14 +288,21 @@ impl NodeHandle {
             // A thread that panics while opening drops its sender and has reported why.
             openings.recv().map_err(|_| StartError::Failed { reason: self.reason() })??;
         }
-        if let Err(error) = shared.data.write_reached() {
-            tracing::warn!(%error, "hive-node.json cannot be written, so the next start could not notice an older copy of a log: make room on the disk");
-        }
+        marks::write(&shared.data);
         let cores = Arc::new(Cores::new(cores));
         self.start_s3(shared, &cores, listeners.s3)?;
         self.start_etcd(shared, &cores, listeners.named.etcd)?;
         self.start_redis(shared, &cores, listeners.named.redis)?;
+        self.start_marks(shared)?;
         self.start_monitor(shared)
+    }
+
+    /// A thread of its own: a disk that hangs must keep nobody else waiting.
+    fn start_marks(&mut self, shared: &Arc<Shared>) -> Result<(), StartError> {
+        let (stop, stopped) = std::sync::mpsc::channel();
+        self.marks_stop = Some(stop);
+        let shared = shared.clone();
+        self.spawn("hive-marks".into(), Box::new(move || marks::keep(&shared.data, MARKS_EVERY, &stopped)))
     }
 
     /// The gateway's threads; none where it is not configured.
@@ -455,7 +467,7 @@ impl NodeHandle {
             std::thread::sleep(Duration::from_millis(10));
         }
         self.failure.stop.send_replace(true);
-        self.monitor_stop = None;
+        (self.monitor_stop, self.marks_stop) = (None, None);
         for thread in self.threads.drain(..) {
             // Its panic, if any, has been reported.
             let _ = thread.join();
@@ -463,7 +475,11 @@ impl NodeHandle {
         let failed = self.failure.first.lock().ok().and_then(|first| first.clone());
         match failed {
             Some(reason) => Err(StartError::Failed { reason }),
-            None => Ok(()),
+            None => {
+                // All of it is written by now: an older copy of a log will be known as such, however young it is.
+                marks::write(&self._shared.data);
+                Ok(())
+            }
         }
     }
 }

@@ -14,12 +14,21 @@ static PLANTED: Mutex<()> = Mutex::new(());
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_is_noticed() {
     let _alone = PLANTED.lock().unwrap_or_else(|held| held.into_inner());
-    use super::{basics, contradiction, ends, leader_handoff, members, quarantine, recovery, request_ids, versioned};
+    use super::{
+        basics, clocks, contradiction, crashes, ends, leader_handoff, members, quarantine, recovery, request_ids,
+        value_repair, versioned,
+    };
     use crate::storage::engine_jobs::tests as flush;
-    let here: [(Mutant, fn()); 29] = [
+    let here: [(Mutant, fn()); 35] = [
         (Mutant::HashNeverCompared, contradiction::a_follower_that_applies_otherwise_gives_way),
         (Mutant::HashNeverCompared, contradiction::a_row_that_rots_under_its_seal_is_found_unasked),
         (Mutant::ContradictionIgnored, contradiction::a_member_with_more_than_its_leader_gives_way),
+        (Mutant::SnapshotAfterLeading, crashes::a_snapshot_due_when_leadership_goes_is_not_begun),
+        (Mutant::AbsenceUnsealed, value_repair::a_key_that_a_flipped_bit_took_is_never_told_absent),
+        (Mutant::LeaseFromAnswer, clocks::a_lease_runs_from_when_its_round_was_asked_for),
+        (Mutant::LeaseTrustedOverHold, clocks::a_leader_without_leases_reads_nothing_old_after_a_hold),
+        (Mutant::StalledLeaderStays, clocks::a_leader_with_a_stalled_disk_hands_over_within_two_elections),
+        (Mutant::StallCountsPauses, clocks::a_process_that_was_stopped_does_not_blame_its_disk),
         (Mutant::QuarantineServes, quarantine::a_poisoned_entry_stops_its_own_group_only),
         (Mutant::SkipNotReplicated, quarantine::a_quarantine_outlives_restarts_and_ends_by_a_skip),
         (Mutant::FlushWaitsForDrops, flush::a_flush_passes_spaces_being_dropped),

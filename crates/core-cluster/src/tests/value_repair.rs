@@ -65,7 +65,7 @@ fn is_whole(world: &mut World) -> bool {
 
 /// A bit flips in a stored key (mutant AbsenceUnsealed answers that there is none).
 #[test]
-fn a_key_that_a_flipped_bit_took_is_never_told_absent() {
+pub fn a_key_that_a_flipped_bit_took_is_never_told_absent() {
     let mut world = written_out();
     let leader = world.leader();
     let (space, keys) = raw(&mut world, leader, &key(7));

@@ -56,6 +56,15 @@ fn ties_go_by_node_and_spread_moves_them() {
     assert!(count.values().all(|times| (200..400).contains(times)), "{count:?}");
 }
 
+/// Every node is up and a member: "3 excluded" sent operators to look for an `exclude` that nobody wrote.
+#[test]
+fn members_are_passed_over_as_members() {
+    let nodes: Vec<NodeRecord> = (1..=3).map(|id| node(id, &format!("fr-par/{id}"), 0)).collect();
+    let rule: Rule = "size=3 location=fr-par failure_domain=az".parse().unwrap();
+    let message = elect_replacement(&rule, &ids(&[1, 2, 3]), NodeId(3), &nodes, 0).unwrap_err().to_string();
+    assert!(message.contains("members already") && !message.contains("excluded"), "{message}");
+}
+
 #[test]
 fn a_refusal_says_what_is_missing() {
     let mut nodes: Vec<NodeRecord> = (1..=4).map(|id| node(id, &format!("fr-par/{id}"), 0)).collect();

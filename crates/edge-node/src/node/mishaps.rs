@@ -34,6 +34,27 @@ const MISHAPS: &[Mishap] = &[
     ("another lane's log", |data| copy_in(data, "lane-0/log", "lane-1/log"), Some("belongs to another log")),
     ("another node's logs", |data| put_in(data, "../other", "lane-0/log"), Some("belongs to another log")),
     ("an older copy of a log", |data| put_in(data, "../older", "lane-0/log"), Some("the log ends at batch")),
+    (
+        "older copies of all logs",
+        |data| (0..2).for_each(|lane| put_in(data, "../older", &format!("lane-{lane}/log"))),
+        Some("the log ends at batch"),
+    ),
+    ("a lane of an earlier time", |data| put_in(data, "../older", "lane-0"), Some("the log ends at batch")),
+    ("another node's lane", |data| put_in(data, "../other", "lane-0"), Some("belongs to")),
+    ("lanes swapped", |data| swap(data, "lane-0", "lane-1"), Some("belongs to")),
+    ("another node's whole directory", another_nodes, Some("belongs to node 2, not 1")),
+    ("the whole directory of an earlier time", |data| (remove(data), copy_tree(&data.join("../older"), data)).1, None),
+    ("a half-written segment", |data| write(data, "lane-0/log/00000000000000ff.new", "mine"), None),
+    ("the reserve cut", |data| write(data, "lane-0/log/reserve", "mine"), None),
+    ("an identity of an earlier time", |data| put_in(data, "../older", MARKER), None),
+    ("a half-written identity beside a whole one", |data| write(data, "hive-node.json.new", "{\"for"), None),
+    (
+        "identity of another world",
+        |data| change(data, "\"world\":\"dev\"", "\"world\":\"prod\""),
+        Some("world \"prod\""),
+    ),
+    ("identity of nothing but zeros", |data| write(data, MARKER, "\0\0\0\0"), Some("damaged hive-node.json")),
+    ("identity of no bytes", |data| write(data, MARKER, ""), Some("damaged hive-node.json")),
     ("identity of another node", |data| put_in(data, "../other", MARKER), Some("belongs to node 2, not 1")),
     (
         "identity of another life",
@@ -66,6 +87,16 @@ const MISHAPS: &[Mishap] = &[
     ("an engine's file zeroed", |data| overwrite(&data.join("lane-0/lmdb/data.mdb"), 0, &[0; 8192]), None),
     ("an engine of a newer format", newer_engine, Some("start it with the newer release")),
     ("an engine's marker of something else", |data| write(data, "lane-0/lmdb/ENGINE", "fish"), Some("fish")),
+    ("an engine's marker gone", |data| fs::remove_file(data.join("lane-0/lmdb/ENGINE")).unwrap(), None),
+    ("an engine's marker half written", |data| write(data, "lane-0/lmdb/ENGINE", "hive engine lm"), Some("lmdb")),
+    ("an engine's file gone", |data| fs::remove_file(data.join("lane-0/lmdb/data.mdb")).unwrap(), None),
+    ("an engine noted as damaged", |data| write(data, "lane-0/lmdb.damaged", "a flipped bit"), None),
+    (
+        "an engine set aside before",
+        |data| copy_tree(&data.join("lane-0/lmdb"), &data.join("lane-0/lmdb.damaged-7")),
+        None,
+    ),
+    ("an engine that no rule names, of something else", foreign_engine, Some("thesis.tex")),
     ("a foreign file among the segments", |data| write(data, "lane-0/log/notes.txt", "mine"), None),
     (
         "a foreign file as a segment",
@@ -74,6 +105,11 @@ const MISHAPS: &[Mishap] = &[
     ),
     ("who the members are, damaged", |data| write(data, "hive-members.json", "{"), None),
     ("who the members are, gone", |data| drop(fs::remove_file(data.join("hive-members.json"))), None),
+    ("who the members are, of a newer format", |data| write(data, "hive-members.json", r#"{"format":9}"#), None),
+    ("who the members are, of another node", |data| put_in(data, "../other", "hive-members.json"), None),
+    ("the copy of the users, damaged", |data| write(data, "hive-access.json", "{"), None),
+    ("the copy of the users, of a newer format", |data| write(data, "hive-access.json", "{\"format\":9}\n{}\n"), None),
+    ("the keys of issuers, damaged", |data| write(data, "hive-oidc-keys.json", "{"), None),
     ("the lock's file gone", |data| fs::remove_file(data.join("hive-node.lock")).unwrap(), None),
     ("the lock's file full of something", |data| write(data, "hive-node.lock", "pid 7"), None),
 ];
@@ -84,8 +120,7 @@ fn no_mishap_of_a_directory_is_forgotten_silently() {
     let first = lonely(home.path(), 1, "first");
     run_once(&first);
     copy_tree(&first.data, &home.path().join("older"));
-    // Twice: what the log has reached is written down at a start.
-    run_once(&first);
+    // Once is enough: what the logs have reached is written down when a node stops, too (decision 0141).
     run_once(&first);
     run_once(&lonely(home.path(), 2, "other"));
     let mut wrong = Vec::new();
@@ -305,6 +340,16 @@ fn more_lanes(data: &Path) {
         marker.insert("lanes".into(), 3.into());
         marker.insert("logs".into(), serde_json::json!([1, 1, 1]));
     });
+}
+
+fn another_nodes(data: &Path) {
+    remove(data);
+    copy_tree(&data.join("../other"), data);
+}
+
+fn foreign_engine(data: &Path) {
+    fs::create_dir(data.join("lane-0/fjall")).unwrap();
+    write(data, "lane-0/fjall/thesis.tex", "mine");
 }
 
 fn newer_engine(data: &Path) {

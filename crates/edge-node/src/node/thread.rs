@@ -201,6 +201,10 @@ fn open_lane(shared: &Arc<Shared>, lane: LaneId, mailbox: Receiver<Event>) -> Re
         data: shared.data.path.clone(),
         clock: shared.clock,
         report: shared.reports[usize::from(lane.0)].clone(),
+        note_reached: {
+            let shared = shared.clone();
+            Box::new(move |batch| shared.data.note_reached(lane.0, batch))
+        },
         keep_incarnation: {
             let shared = shared.clone();
             Box::new(move |own, later| {
