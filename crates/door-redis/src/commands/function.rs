@@ -32,6 +32,10 @@ pub(super) async fn on_function(of: &Connection, words: &Words) -> RedisReply {
         ("KILL", 2) if of.door.scripts.kill(&session, true) => RedisReply::Ok,
         ("KILL", 2) => error("NOTBUSY No scripts in execution right now."),
         ("HELP", 2) => help(),
+        (own @ ("FLUSH" | "RESTORE"), 4..) => error(format!(
+            "ERR unknown subcommand or wrong number of arguments for '{}'. Try FUNCTION HELP.",
+            own.to_ascii_lowercase()
+        )),
         ("LOAD" | "DELETE" | "FLUSH" | "STATS" | "DUMP" | "RESTORE" | "KILL", _) => {
             wrong_count(&format!("function|{}", upper(words, 1).to_ascii_lowercase()))
         }

@@ -193,25 +193,21 @@ local function register(...)
     registered[#registered + 1] = own
 end
 
--- While a library is loaded it can register and log; its functions find everything.
+-- While a library is loaded it can register and log, and nothing else. What it keeps of that does not call the database later, either.
+local early, later = {}, {}
 if loading then
-    local all, early = redis, { register_function = register }
-    all.register_function = register
+    local own = { register_function = register }
     for _, name in ipairs({
         'log', 'LOG_DEBUG', 'LOG_VERBOSE', 'LOG_NOTICE', 'LOG_WARNING', 'REDIS_VERSION', 'REDIS_VERSION_NUM',
     }) do
-        early[name] = all[name]
+        own[name] = redis[name]
     end
-    redis = setmetatable({}, {
+    early.redis = setmetatable({}, {
         __index = function(_, name)
-            if not loading then
-                return all[name]
-            end
-            local own = early[name]
-            if own == nil then
+            if own[name] == nil then
                 raise('Script attempted to access nonexistent global variable \'' .. tostring(name) .. '\'')
             end
-            return own
+            return own[name]
         end,
         __newindex = function()
             error('Attempt to modify a readonly table', 2)
@@ -224,6 +220,7 @@ end
 local function called(name)
     local own = named[name:lower()]
     loading = false
+    globals.redis, globals.server, globals.math = later.redis, later.redis, later.math
     return own and function()
         return own.callback(KEYS, ARGV)
     end
@@ -248,7 +245,10 @@ for _, name in ipairs({ 'cjson', 'cmsgpack', 'bit', 'struct', 'os' }) do
     end
 end
 globals.redis, globals.server = redis, redis
-if not loading then
+if loading then
+    later.redis, later.math = redis, globals.math
+    globals.redis, globals.server, globals.math = early.redis, nil, nil
+else
     globals.KEYS, globals.ARGV = KEYS, ARGV
 end
 

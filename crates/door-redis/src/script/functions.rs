@@ -51,7 +51,7 @@ pub(crate) enum Policy {
 fn adding(libraries: &Libraries, new: &[Library], policy: Policy) -> Result<Vec<RedisCommand>, RedisReply> {
     let named = |name: &str| libraries.all.iter().any(|library| library.name == name);
     if let (Policy::Append, Some(known)) = (policy, new.iter().find(|library| named(&library.name))) {
-        return Err(error(format!("ERR Library '{}' already exists", known.name)));
+        return Err(error(format!("ERR Library {} already exists", known.name)));
     }
     let replaced = |own: &&Library| policy == Policy::Flush || new.iter().any(|other| other.name == own.name);
     let mut after: Vec<&Library> = libraries.all.iter().filter(|own| !replaced(own)).collect();
@@ -214,7 +214,12 @@ pub(crate) async fn load(of: &Connection, session: &Session, source: &Bytes, rep
     let policy = if replace { Policy::Replace } else { Policy::Append };
     let name = RedisReply::Bulk(library.name.clone().into());
     let new = [library];
-    change(of, session, |libraries| adding(libraries, &new, policy)).await.map_or_else(|refused| refused, |()| name)
+    let plan = |libraries: &Libraries| match libraries.all.iter().any(|own| own.name == new[0].name) {
+        // Redis writes it otherwise than for RESTORE.
+        true if !replace => Err(error(format!("ERR Library '{}' already exists", new[0].name))),
+        _ => adding(libraries, &new, policy),
+    };
+    change(of, session, plan).await.map_or_else(|refused| refused, |()| name)
 }
 
 /// FUNCTION DELETE.

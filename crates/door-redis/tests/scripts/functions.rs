@@ -62,9 +62,15 @@ async fn a_function_is_called_with_keys_and_arguments() {
         let writes = "#!lua name=writes\nredis.register_function{function_name='writes', callback=function() return redis.call('SET', 'n', 1) end, flags={'no-writes'}}";
         client.ask(&["FUNCTION", "LOAD", writes], "$6|writes|").await;
         client.fails(&["FCALL", "writes", "0"], "Write commands are not allowed from read-only scripts").await;
-        let late = "#!lua name=late\nredis.register_function('late', function() redis.register_function('x', function() end) end)";
+        let late = "#!lua name=late\nlocal early = redis\nredis.register_function('late', function() early.register_function('x', function() end) end)
+            redis.register_function('later', function() redis.register_function('x', function() end) end)
+            redis.register_function('kept', function() early.call('SET', 'n', 1) end)
+            redis.register_function('all', function() return math.floor(2.5) + redis.call('INCRBY', 'm', 1) end)";
         client.ask(&["FUNCTION", "LOAD", late], "$4|late|").await;
         client.fails(&["FCALL", "late", "0"], "redis.register_function can only be called on FUNCTION LOAD command").await;
+        client.fails(&["FCALL", "later", "0"], "attempt to call field 'register_function' (a nil value)").await;
+        client.fails(&["FCALL", "kept", "0"], "nonexistent global variable 'call'").await;
+        client.ask(&["FCALL", "all", "0"], ":3|").await;
         client.ask(&["GET", "n"], "$1|8|").await;
     })
     .await;
@@ -160,6 +166,9 @@ async fn libraries_are_listed() {
         let with_code = one.replacen("*6|", "*8|", 1);
         let code = source.replace('\n', "\n");
         client.ask(&["FUNCTION", "LIST", "WITHCODE", "LIBRARYNAME", "one"], &format!("*1|{with_code}$12|library_code|${}|{code}|", code.len())).await;
+        let many = "ERR unknown subcommand or wrong number of arguments for 'flush'. Try FUNCTION HELP.";
+        client.fails(&["FUNCTION", "FLUSH", "SYNC", "x"], many).await;
+        client.fails(&["FUNCTION", "FLUSH", "x"], "only supports SYNC|ASYNC").await;
         client.fails(&["FUNCTION", "LIST", "ALL"], "ERR Unknown argument ALL").await;
         client.fails(&["FUNCTION", "LIST", "LIBRARYNAME"], "ERR library name argument was not given").await;
         let engines = "$7|engines|*2|$3|LUA|*4|$15|libraries_count|:2|$15|functions_count|:2|";
@@ -176,7 +185,7 @@ async fn libraries_are_dumped_and_restored() {
         client.ask(&["FUNCTION", "LOAD", &gives("two", "g", 2)], "$3|two|").await;
         let dump = client.bulk(&["FUNCTION", "DUMP"]).await;
         client.send_bytes(&[b"FUNCTION", b"RESTORE", &dump]).await;
-        client.expect("-ERR Library 'one' already exists|").await;
+        client.expect("-ERR Library one already exists|").await;
         client.ask(&["FUNCTION", "LOAD", "REPLACE", &gives("one", "f", 11)], "$3|one|").await;
         client.send_bytes(&[b"FUNCTION", b"RESTORE", &dump, b"REPLACE"]).await;
         client.expect("+OK|").await;

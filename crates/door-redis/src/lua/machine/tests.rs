@@ -311,6 +311,8 @@ fn a_library_says_what_its_functions_are() {
             "Function already exists in the library",
         ),
         ("return redis.call('GET', 'k')", "attempted to access nonexistent global variable 'call'"),
+        ("return math.random()", "attempted to access nonexistent global variable 'math'"),
+        ("return redis.redis.call('GET', 'k')", "attempted to access nonexistent global variable 'redis'"),
         ("redis.call = 1", "Attempt to modify a readonly table"),
         ("n = 1", "Attempt to modify a readonly table"),
         ("return KEYS[1]", "nonexistent global variable 'KEYS'"),
