@@ -29,6 +29,8 @@ use bytes::Bytes;
 pub const DATABASES: u8 = 16;
 /// Where the door keeps the sources of scripts: behind those that SELECT reaches. Only the node itself reads and writes there.
 pub const SCRIPTS_DATABASE: u8 = DATABASES;
+/// The hash there with the libraries of functions. Who changes a function changes what other users run, so it has stricter rights than scripts.
+pub const LIBRARIES_KEY: &[u8] = b"functions";
 /// The most commands of one call.
 pub const CALL_COMMANDS_MAX: usize = 4_096;
 /// The most words that a command may have.

@@ -11,6 +11,9 @@ mod clients;
 mod cluster;
 mod config;
 mod connection;
+mod docs;
+#[cfg(feature = "scripts")]
+mod function;
 mod hive;
 mod info;
 #[cfg(feature = "scripts")]
@@ -54,7 +57,6 @@ fn why_not(name: &str) -> Option<&'static str> {
         "shutdown" => "stop the node by its supervisor",
         "monitor" => "use /metrics, or HIVE_LOG=debug",
         "module" => "there are no modules",
-        "function" | "fcall" | "fcall_ro" => "functions are not offered; use EVAL",
         "migrate" | "restore-asking" => "keys are not moved by clients",
         _ => return None,
     })
@@ -119,11 +121,15 @@ pub(crate) async fn reply_to(of: &mut Connection, spec: &'static CommandSpec, wo
         "hive" => hive::on_hive(of, words).await,
         "pubsub" => subscribe::on_pubsub(of, &words),
         #[cfg(feature = "scripts")]
-        "eval" | "evalsha" | "eval_ro" | "evalsha_ro" => crate::script::on_eval(of, spec.name, &words).await,
+        "eval" | "evalsha" | "eval_ro" | "evalsha_ro" | "fcall" | "fcall_ro" => {
+            crate::script::on_eval(of, spec.name, &words).await
+        }
+        #[cfg(feature = "scripts")]
+        "function" => function::on_function(of, &words).await,
         #[cfg(feature = "scripts")]
         "script" => script::on_script(of, &words).await,
         #[cfg(not(feature = "scripts"))]
-        "eval" | "evalsha" | "eval_ro" | "evalsha_ro" | "script" => {
+        "eval" | "evalsha" | "eval_ro" | "evalsha_ro" | "script" | "fcall" | "fcall_ro" | "function" => {
             error("ERR scripts are not offered by this build; use MULTI and WATCH")
         }
         name => not_offered(name),

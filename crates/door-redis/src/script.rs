@@ -1,4 +1,4 @@
-//! Scripts: EVAL, EVALSHA, their `_RO` forms, also within MULTI, and SCRIPT.
+//! Scripts: EVAL, EVALSHA, FCALL, their `_RO` forms, also within MULTI, and SCRIPT.
 //!
 //! ```text
 //!   client ─ EVAL ─▶ connection's task ── script ──▶ a thread with Lua (`pool.rs`, `machine.rs`)
@@ -14,17 +14,20 @@
 //! Not here: what a command does. Why scripts do not run in the database: docs/decisions/0094.
 
 mod attempt;
+pub(crate) mod functions;
 pub(crate) mod kept;
 
 use crate::connection::Connection;
 use crate::database::Session;
 use crate::error::{error, of_refusal, NO_AUTH};
+use crate::lua::kept::Libraries;
 use crate::lua::limits::*;
 use crate::lua::machine::{self, Ended, Script, Stop, Why};
 use crate::lua::{pool, sha1_of};
 use crate::request::Words;
 use attempt::{Attempt, Cut};
 use base_types::redis::{CommandSpec, KeyVersion, RedisAnswer, RedisAsk, RedisReply, Use};
+use base_types::Refusal;
 use bytes::Bytes;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -37,6 +40,14 @@ struct Wanted {
     read_only: bool,
     /// To be kept, where it came with its source.
     source: Option<Bytes>,
+    /// Where it is a function: the libraries among which it was found.
+    called: Option<Called>,
+}
+
+struct Called {
+    /// FCALL's words.
+    words: Words,
+    libraries: KeyVersion,
 }
 
 /// Carries out EVAL and its like.
@@ -46,16 +57,20 @@ pub(crate) async fn on_eval(of: &Connection, name: &str, words: &Words) -> Redis
         Ok(wanted) => wanted,
         Err(refused) => return refused,
     };
-    let reply = run(of, &session, &wanted);
-    match &wanted.source {
+    let kept = wanted.source.clone().map(|source| (wanted.script.name.clone(), source));
+    let reply = run(of, &session, wanted);
+    match &kept {
         // What could not be kept is sent again by clients.
-        Some(source) => futures::future::join(reply, kept::keep(of, &session, &wanted.script.name, source)).await.0,
+        Some((name, source)) => futures::future::join(reply, kept::keep(of, &session, name, source)).await.0,
         None => reply.await,
     }
 }
 
 async fn wanted(of: &Connection, session: &Session, name: &str, words: &Words) -> Result<Wanted, RedisReply> {
-    let (keys, arguments) = keys_and_arguments(words)?;
+    if name.starts_with("fcall") {
+        return function(of, session, words, functions::recall(of, session).await).await;
+    }
+    let (keys, arguments) = keys_and_arguments(words, "ERR value is not an integer or out of range")?;
     let by_name = name.starts_with("evalsha");
     let (name_of, source) = if by_name {
         let named = String::from_utf8_lossy(&words[1]).to_ascii_lowercase();
@@ -70,13 +85,47 @@ async fn wanted(of: &Connection, session: &Session, name: &str, words: &Words) -
         return Err(error("ERR Can not execute a script with write flag using *_ro command."));
     }
     let read_only = by_reader || flags.is_some_and(|flags| flags.no_writes);
-    let script = Script { source: body, name: name_of, keys, arguments };
-    Ok(Wanted { script, read_only, source: (!by_name).then_some(source) })
+    let script = Script { source: body, name: name_of, library: false, keys, arguments };
+    Ok(Wanted { script, read_only, source: (!by_name).then_some(source), called: None })
 }
 
-fn keys_and_arguments(words: &Words) -> Result<(Vec<Bytes>, Vec<Bytes>), RedisReply> {
+/// What FCALL wants of these libraries, or of those that others have loaded meanwhile.
+async fn function(
+    of: &Connection,
+    session: &Session,
+    words: &Words,
+    libraries: Result<Rc<Libraries>, Refusal>,
+) -> Result<Wanted, RedisReply> {
+    let (keys, arguments) = keys_and_arguments(words, "ERR Bad number of keys provided")?;
+    let name = String::from_utf8_lossy(&words[1]).into_owned();
+    let refused = |refusal: Refusal| of_refusal(&refusal, false);
+    let mut libraries = libraries.map_err(refused)?;
+    if libraries.function(&name).is_none() {
+        libraries = functions::fetch(of, session).await.map_err(refused)?;
+    }
+    let (library, function) = libraries.function(&name).ok_or_else(|| error("ERR Function not found"))?;
+    let read_only = function.flags.iter().any(|flag| flag == "no-writes");
+    if !read_only && words[0].to_ascii_lowercase().ends_with(b"_ro") {
+        return Err(error("ERR Can not execute a script with write flag using *_ro command."));
+    }
+    let script = Script { source: library.body(), name: function.name.clone(), library: true, keys, arguments };
+    let called = Called { words: words.clone(), libraries: libraries.watched() };
+    Ok(Wanted { script, read_only, source: None, called: Some(called) })
+}
+
+impl Wanted {
+    /// Looks a function up again: its library may be what others have changed.
+    async fn renew(&mut self, of: &Connection, session: &Session) -> Result<(), RedisReply> {
+        if let Some(called) = &self.called {
+            *self = function(of, session, &called.words, functions::fetch(of, session).await).await?;
+        }
+        Ok(())
+    }
+}
+
+fn keys_and_arguments(words: &Words, no_number: &str) -> Result<(Vec<Bytes>, Vec<Bytes>), RedisReply> {
     let count = words.get(2).and_then(|word| std::str::from_utf8(word).ok()?.parse::<i64>().ok());
-    let Some(count) = count else { return Err(error("ERR value is not an integer or out of range")) };
+    let Some(count) = count else { return Err(error(no_number)) };
     let Ok(count) = usize::try_from(count) else { return Err(error("ERR Number of keys can't be negative")) };
     if count > words.len() - 3 {
         return Err(error("ERR Number of keys can't be greater than number of args"));
@@ -152,7 +201,7 @@ impl Runs {
 }
 
 /// Runs a script until what it did is done, or it cannot be.
-async fn run(of: &Connection, session: &Rc<Session>, wanted: &Wanted) -> RedisReply {
+async fn run(of: &Connection, session: &Rc<Session>, mut wanted: Wanted) -> RedisReply {
     let _turn = match wanted.read_only {
         true => None,
         false => Some(of.door.scripts.turns.take(session, of.client.database, &wanted.script.keys).await),
@@ -161,7 +210,7 @@ async fn run(of: &Connection, session: &Rc<Session>, wanted: &Wanted) -> RedisRe
     loop {
         let mut attempt = runs.attempt(of, session);
         let until = Instant::now() + SCRIPT_TIME_MAX;
-        let ended = match once(of, session, wanted, &mut attempt, until).await {
+        let ended = match once(of, session, &wanted, &mut attempt, until).await {
             Ok(reply) => attempt.commit().await.map(|()| reply),
             cut => cut,
         };
@@ -170,6 +219,9 @@ async fn run(of: &Connection, session: &Rc<Session>, wanted: &Wanted) -> RedisRe
             Err(Cut::Conflict) => {}
         }
         if let Err(refused) = runs.pause(of).await {
+            return refused;
+        }
+        if let Err(refused) = wanted.renew(of, session).await {
             return refused;
         }
     }
@@ -185,7 +237,7 @@ pub(crate) fn has_scripts(queued: &[Queued]) -> bool {
 
 /// Whether a command is answered by a script.
 pub(crate) fn runs_script(spec: &CommandSpec) -> bool {
-    matches!(spec.name, "eval" | "evalsha" | "eval_ro" | "evalsha_ro")
+    matches!(spec.name, "eval" | "evalsha" | "eval_ro" | "evalsha_ro" | "fcall" | "fcall_ro")
 }
 
 /// EXEC of a transaction with scripts in it: all of it is run like a script. Gives the replies of what is not the door's own; `Err`: what is
@@ -222,6 +274,15 @@ pub(crate) async fn on_exec(
             Err(refusal) => return Err(of_refusal(&refusal, false)),
         }
         runs.pause(of).await?;
+        for script in scripts.iter_mut().flatten() {
+            let renewed = match script {
+                Ok(wanted) => wanted.renew(of, &session).await,
+                Err(_) => Ok(()),
+            };
+            if let Err(refused) = renewed {
+                *script = Err(refused);
+            }
+        }
     };
     drop(turn);
     for wanted in scripts.iter().flatten().flatten() {
@@ -280,13 +341,16 @@ async fn once(
 ) -> Result<RedisReply, Cut> {
     let answer = |text: String| Err(Cut::Answer(error(text)));
     let script = &wanted.script;
+    if let Some(called) = &wanted.called {
+        attempt.watch_library(called.libraries.clone())?;
+    }
     let stop = Arc::new(Stop::new(until));
     let (sender, mut said) = mpsc::channel(1);
     if !pool::submit(job(script.clone(), stop.clone(), sender)) {
         return answer(format!("BUSY {SCRIPTS_WAITING_MAX} scripts wait for this node; try again later"));
     }
     attempt.read_only = wanted.read_only;
-    of.door.scripts.began(session, &stop);
+    of.door.scripts.began(session, &stop, wanted.called.as_ref().map(|called| called.words.clone()));
     let leaves = Leaves(stop.clone());
     let talk = async {
         loop {

@@ -321,7 +321,7 @@ async fn what_is_not_done_says_so() {
             "SHUTDOWN",
             "MONITOR",
             "MODULE LIST",
-            "FUNCTION LIST",
+            "FUNCTION NOSUCH",
             "ACL SETUSER x",
             "DEBUG SEGFAULT",
             "CONFIG SET maxmemory 1mb",
@@ -506,6 +506,48 @@ async fn connection_of_a_revoked_user_is_nobodys() {
         bed.memory.revoked.store(false, std::sync::atomic::Ordering::Relaxed);
         client.ask("AUTH secret", "+OK ").await;
         client.ask("GET k", "$1 v ").await;
+    })
+    .await;
+}
+
+/// Exactly this comes; `|` stands for the ends of lines, because texts have spaces.
+async fn comes(client: &mut Client, wanted: &str) {
+    let wanted = wanted.replace('|', "\r\n");
+    let mut got = vec![0; wanted.len()];
+    let read = tokio::time::timeout(Duration::from_secs(5), client.0.read_exact(&mut got)).await;
+    assert_eq!(String::from_utf8_lossy(&got), wanted);
+    assert!(read.is_ok_and(|read| read.is_ok()));
+}
+
+#[tokio::test]
+async fn commands_say_what_they_are() {
+    with_door(Memory::default(), |bed| async move {
+        let mut client = bed.connect();
+        for (line, wanted) in [
+            (
+                "COMMAND DOCS get nosuch",
+                "*2|$3|get|*8|$7|summary|$15|Gives a string.|$5|since|$5|1.0.0|$5|group|$6|string|$10|complexity|$4|O(1)|",
+            ),
+            (
+                "COMMAND INFO mget nosuch",
+                "*2|*10|$4|mget|:-2|*2|+readonly|+fast|:1|:-1|:1|*3|+@read|+@string|+@fast|*0|*1|*6|$5|flags|*2|+RO|+ACCESS|\
+                 $12|begin_search|*4|$4|type|$5|index|$4|spec|*2|$5|index|:1|\
+                 $9|find_keys|*4|$4|type|$5|range|$4|spec|*6|$7|lastkey|:-1|$7|keystep|:1|$5|limit|:0|*0|*-1|",
+            ),
+            ("COMMAND GETKEYS zunionstore d 2 a b", "*3|$1|d|$1|a|$1|b|"),
+            ("COMMAND GETKEYS eval x 0 a", "*0|"),
+            ("COMMAND GETKEYS zunionstore d 9 a b", "*1|$1|d|"),
+            ("COMMAND GETKEYS zinter 9 a b", "-ERR Invalid arguments specified for command|"),
+            ("COMMAND GETKEYS ping", "-ERR The command has no key arguments|"),
+            ("COMMAND GETKEYS get", "-ERR Invalid number of arguments specified for command|"),
+            ("COMMAND GETKEYS nosuch a", "-ERR Invalid command specified|"),
+            ("COMMAND GETKEYSANDFLAGS get a", "*1|*2|$1|a|*2|+RO|+ACCESS|"),
+            ("COMMAND LIST FILTERBY PATTERN xread*", "*2|$5|xread|$10|xreadgroup|"),
+            ("COMMAND LIST FILTERBY ACLCAT hyperloglog", "*5|$5|pfadd|$7|pfcount|$7|pfdebug|$7|pfmerge|$10|pfselftest|"),
+        ] {
+            client.send(line).await;
+            comes(&mut client, wanted).await;
+        }
     })
     .await;
 }

@@ -14,7 +14,9 @@ use super::{cluster, Need};
 use crate::pattern::{Keys, Kind, Target};
 use crate::verb::Verb::{self, Read, Write};
 use base_types::action::KvTarget;
-use base_types::redis::{find, CommandSpec, KeyVersion, Keys as Words, RedisAsk, RedisCall, Use, SCRIPTS_DATABASE};
+use base_types::redis::{
+    find, CommandSpec, KeyVersion, Keys as Words, RedisAsk, RedisCall, Use, LIBRARIES_KEY, SCRIPTS_DATABASE,
+};
 use bytes::Bytes;
 
 /// Of commands that write: those whose replies show nothing of the values that were there. All others need read, too. Sorted.
@@ -94,7 +96,12 @@ pub(super) fn call<'a, E>(target: &'a KvTarget, call: &'a RedisCall, check: Chec
         KvTarget::Cluster(name) => return raw(check, cluster(name)),
         KvTarget::Keyspace(name) => name,
     };
-    let mut read_all = |keys: &'a [KeyVersion]| keys.iter().try_for_each(|key| one(name, Read, &key.key, check));
+    let mut read_all = |keys: &'a [KeyVersion]| {
+        keys.iter().try_for_each(|key| match key.database {
+            SCRIPTS_DATABASE.. => check(Need { verb: Read, target: database(name, Keys::Any) }),
+            _ => one(name, Read, &key.key, check),
+        })
+    };
     match &call.ask {
         RedisAsk::Versions { keys } | RedisAsk::AwaitKeys { keys } => return read_all(keys),
         RedisAsk::Transaction { watched, .. } | RedisAsk::Try { watched, .. } | RedisAsk::Script { watched, .. } => {
@@ -119,10 +126,12 @@ fn raw<'a, E>(check: Check<'_, 'a, E>, target: Target<'a>) -> Result<(), E> {
 }
 
 /// Where scripts are kept: who may read any key may use and add one, for what a script may do is asked of each of its commands. To remove
-/// all of them needs all.
+/// all of them needs all. So does every change of a library: its functions have a name that others call with rights of their own.
 fn script<'a, E>(name: &'a str, words: &'a [Bytes], check: Check<'_, 'a, E>) -> Result<(), E> {
     let spec = words.first().and_then(|word| find(word));
-    if spec.is_some_and(|spec| spec.how == Use::Read || SCRIPT_WRITES.contains(&spec.name)) {
+    let adds =
+        |spec: &CommandSpec| SCRIPT_WRITES.contains(&spec.name) && words.get(1).is_some_and(|key| key != LIBRARIES_KEY);
+    if spec.is_some_and(|spec| spec.how == Use::Read || adds(spec)) {
         return check(Need { verb: Read, target: database(name, Keys::Any) });
     }
     whole(name, Write, check)

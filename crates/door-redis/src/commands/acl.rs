@@ -60,6 +60,11 @@ pub(super) fn is_in(spec: &CommandSpec, name: &str) -> bool {
     }
 }
 
+/// The categories of a command, by name.
+pub(super) fn categories(spec: &CommandSpec) -> Vec<&'static str> {
+    CATEGORIES.iter().copied().filter(|name| is_in(spec, name)).collect()
+}
+
 /// The category of a group.
 pub(super) fn category(group: Group) -> &'static str {
     match group {

@@ -29,7 +29,7 @@ pub(super) async fn on_script(of: &Connection, words: &Words) -> RedisReply {
             kept::flush(of, &session).await.map_or_else(|refusal| of_refusal(&refusal, true), |()| RedisReply::Ok)
         }
         ("FLUSH", 3) => error("ERR SCRIPT FLUSH only support SYNC|ASYNC option"),
-        ("KILL", 2) if of.door.scripts.kill(&session) => RedisReply::Ok,
+        ("KILL", 2) if of.door.scripts.kill(&session, false) => RedisReply::Ok,
         ("KILL", 2) => error("NOTBUSY No scripts in execution right now."),
         ("DEBUG", 3) if upper(words, 2) == "NO" => RedisReply::Ok,
         ("DEBUG", 3) => error("ERR SCRIPT DEBUG is not offered"),

@@ -48,7 +48,12 @@ pub(crate) fn all(lua: &Lua) -> mlua::Result<Table> {
 
 /// The digest by which a script is named.
 pub(crate) fn sha1_of(text: &[u8]) -> String {
-    Sha1::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    digest_of(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The same as bytes.
+pub(crate) fn digest_of(text: &[u8]) -> [u8; 20] {
+    Sha1::digest(text).into()
 }
 
 fn redis(lua: &Lua) -> mlua::Result<Table> {

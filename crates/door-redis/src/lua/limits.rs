@@ -56,3 +56,13 @@ pub(crate) const REMEMBERED_BYTES_MAX: usize = 8 << 20;
 pub(crate) const REMEMBERED_FOR: Duration = Duration::from_secs(30);
 /// Scripts that SCRIPT EXISTS may name.
 pub(crate) const NAMED_MAX: usize = 1_024;
+/// How long a library may take to register its functions.
+pub(crate) const LIBRARY_TIME_MAX: Duration = Duration::from_millis(500);
+/// The name of a library: fields of hashes may have 1,024 bytes.
+pub(crate) const LIBRARY_NAME_BYTES_MAX: usize = 512;
+/// Libraries of a keyspace.
+pub(crate) const LIBRARIES_MAX: usize = 1_000;
+/// Their bytes, all together, with what is kept of their functions: a dump of them is a word of FUNCTION RESTORE.
+pub(crate) const LIBRARIES_BYTES_MAX: usize = 1 << 20;
+/// Bytes of libraries that a thread of the door remembers.
+pub(crate) const LIBRARIES_REMEMBERED_BYTES_MAX: usize = 8 << 20;

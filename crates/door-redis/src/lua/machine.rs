@@ -16,6 +16,7 @@ use super::share::{places, Place};
 use super::values::{from_lua, to_lua, word_of};
 use crate::request::Words;
 use base_types::redis::RedisReply;
+use base_types::wire_struct;
 use bytes::Bytes;
 use mlua::chunk::ChunkMode;
 use mlua::{Error, Function, HookTriggers, Lua, LuaOptions, LuaString, MultiValue, StdLib, Table, Value, VmState};
@@ -26,7 +27,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// What Lua calls a script, for its errors.
-const CHUNK: &str = "@user_script";
+const SCRIPT_CHUNK: &str = "@user_script";
+/// And a library.
+const LIBRARY_CHUNK: &str = "@user_function";
 /// What Lua says where there is no more memory.
 pub(crate) const NO_MEMORY: &str = "not enough memory";
 /// How far up the stack the script's own line is looked for.
@@ -77,8 +80,10 @@ impl Stop {
 #[derive(Clone, Debug)]
 pub(crate) struct Script {
     pub source: Bytes,
-    /// The digest of its source, in hexadecimal.
+    /// The digest of its source, in hexadecimal; of a library's: the function that is called.
     pub name: String,
+    /// The source is a library.
+    pub library: bool,
     pub keys: Vec<Bytes>,
     pub arguments: Vec<Bytes>,
 }
@@ -105,6 +110,26 @@ struct Run {
     three: Cell<bool>,
 }
 
+impl Script {
+    fn chunk(&self) -> &'static str {
+        if self.library {
+            LIBRARY_CHUNK
+        } else {
+            SCRIPT_CHUNK
+        }
+    }
+}
+
+wire_struct! {
+    /// A function as its library registers it, and as it is kept (docs/formats/backend-redis.md).
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct Registered {
+        pub name: String,
+        pub description: Option<Bytes>,
+        pub flags: Vec<String>,
+    }
+}
+
 /// Runs a script to its end.
 pub(crate) fn run(script: &Script, stop: &Arc<Stop>, calls: Calls) -> Ended {
     let run = Rc::new(Run { stop: stop.clone(), place: Place::wait(places()), three: Cell::new(false) });
@@ -123,7 +148,46 @@ pub(crate) fn run(script: &Script, stop: &Arc<Stop>, calls: Calls) -> Ended {
 pub(crate) fn compile(source: &[u8]) -> Result<(), String> {
     let lua = Lua::new_with(StdLib::NONE, LuaOptions::new()).map_err(|error| first_line(&error))?;
     let _ = lua.set_memory_limit(SCRIPT_MEMORY_BYTES_MAX);
-    load(&lua, source, CHUNK, None).map(drop)
+    load(&lua, source, SCRIPT_CHUNK, None).map(drop)
+}
+
+/// The functions of a library. `Err`: what Redis says where it has none, or is no library.
+pub(crate) fn register(source: Bytes, stop: &Arc<Stop>) -> Result<Vec<Registered>, String> {
+    let library = Script { source, name: String::new(), library: true, keys: Vec::new(), arguments: Vec::new() };
+    let run = Rc::new(Run { stop: stop.clone(), place: Place::wait(places()), three: Cell::new(false) });
+    let registered = registered_by(&library, &run);
+    match (stop.why(), registered) {
+        (Why::Runs, Ok(registered)) => registered,
+        (Why::Runs, Err(Error::MemoryError(_))) => Err("Error registering functions: not enough memory".into()),
+        (Why::Runs, Err(error)) => Err(format!("Error registering functions: {}", first_line(&error))),
+        _ => Err("Error registering functions: FUNCTION LOAD timeout".into()),
+    }
+}
+
+fn registered_by(library: &Script, run: &Rc<Run>) -> mlua::Result<Result<Vec<Registered>, String>> {
+    let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new())?;
+    lua.set_memory_limit(SCRIPT_MEMORY_BYTES_MAX)?;
+    let made = prepare(&lua, library, run, Box::new(|_| None))?;
+    let function = match load(&lua, &library.source, library.chunk(), Some(made.environment)) {
+        Ok(function) => function,
+        Err(message) => return Ok(Err(format!("Error compiling function: {message}"))),
+    };
+    watch_over(&lua, run.clone())?;
+    let (done, value): (bool, Value) = made.guarded.call(function)?;
+    lua.remove_global_hook();
+    if !done {
+        let (error, _) = problem_of(&value)?;
+        return Ok(Err(format!("Error registering functions: {}", error.strip_prefix("ERR ").unwrap_or(&error))));
+    }
+    let one = |table: mlua::Result<Table>| {
+        let table = table?;
+        let flags = table.raw_get::<Vec<String>>("flags")?;
+        let description = table.raw_get::<Option<LuaString>>("description")?;
+        let description = description.map(|text| Bytes::copy_from_slice(&text.as_bytes()));
+        Ok(Registered { name: table.raw_get("name")?, description, flags })
+    };
+    let all = made.registered.sequence_values::<Table>().map(one).collect::<mlua::Result<Vec<_>>>()?;
+    Ok(if all.is_empty() { Err("No functions registered".into()) } else { Ok(all) })
 }
 
 fn first_line(error: &Error) -> String {
@@ -145,20 +209,22 @@ fn load(lua: &Lua, source: &[u8], name: &str, environment: Option<Table>) -> Res
 fn start(script: &Script, run: &Rc<Run>, calls: Calls) -> mlua::Result<RedisReply> {
     let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new())?;
     lua.set_memory_limit(SCRIPT_MEMORY_BYTES_MAX)?;
-    let given = functions(&lua, script, run, calls)?;
-    let made: MultiValue = lua.load(PRELUDE).set_name("@prelude").set_mode(ChunkMode::Text).call(given)?;
-    let mut made = made.into_iter();
-    let (Some(Value::Table(environment)), Some(Value::Function(guarded))) = (made.next(), made.next()) else {
-        return Err(Error::RuntimeError("the prelude gives something else".into()));
-    };
-    let function = match load(&lua, &script.source, CHUNK, Some(environment)) {
+    let made = prepare(&lua, script, run, calls)?;
+    let function = match load(&lua, &script.source, script.chunk(), Some(made.environment)) {
         Ok(function) => function,
         Err(message) => {
             return Ok(RedisReply::Error(format!("ERR Error compiling script (new function): {message}")));
         }
     };
     watch_over(&lua, run.clone())?;
-    let (done, value): (bool, Value) = guarded.call(function)?;
+    let (mut done, mut value): (bool, Value) = made.guarded.call(function)?;
+    if done && script.library {
+        // It has registered its functions, as when it was loaded.
+        match made.called.call::<Option<Function>>(script.name.as_str())? {
+            Some(function) => (done, value) = made.guarded.call(function)?,
+            None => return Ok(RedisReply::Error("ERR Function not found".into())),
+        }
+    }
     lua.remove_global_hook();
     Ok(match (done, value) {
         (true, value) => from_lua(&value).unwrap_or_else(|message| RedisReply::Error(format!("ERR {message}"))),
@@ -166,8 +232,30 @@ fn start(script: &Script, run: &Rc<Run>, calls: Calls) -> mlua::Result<RedisRepl
     })
 }
 
+/// What the prelude makes.
+struct Prepared {
+    environment: Table,
+    guarded: Function,
+    registered: Table,
+    called: Function,
+}
+
+fn prepare(lua: &Lua, script: &Script, run: &Rc<Run>, calls: Calls) -> mlua::Result<Prepared> {
+    let given = functions(lua, script, run, calls)?;
+    let (environment, guarded, registered, called) =
+        lua.load(PRELUDE).set_name("@prelude").set_mode(ChunkMode::Text).call(given)?;
+    Ok(Prepared { environment, guarded, registered, called })
+}
+
 /// What Redis says of an error that no `pcall` of the script has caught.
 fn failed(script: &Script, value: &Value) -> mlua::Result<RedisReply> {
+    let (error, line) = problem_of(value)?;
+    let place = line.map_or(String::new(), |line| format!(", on {}:{line}.", script.chunk()));
+    Ok(RedisReply::Error(format!("{error} script: {}{place}", script.name)))
+}
+
+/// An error that the prelude describes, and the script's line.
+fn problem_of(value: &Value) -> mlua::Result<(String, Option<i64>)> {
     let (error, line) = match value {
         Value::Table(table) => {
             let text = table.raw_get::<LuaString>("err").map(|text| text.to_string_lossy());
@@ -179,8 +267,7 @@ fn failed(script: &Script, value: &Value) -> mlua::Result<RedisReply> {
     if error.ends_with(NO_MEMORY) {
         return Err(Error::MemoryError(error));
     }
-    let place = line.map_or(String::new(), |line| format!(", on {CHUNK}:{line}."));
-    Ok(RedisReply::Error(format!("{error} script: {}{place}", script.name)))
+    Ok((error, line))
 }
 
 /// Ends the script when it is to end: from then on every instruction fails, so that no `pcall` keeps it.
@@ -198,10 +285,10 @@ fn watch_over(lua: &Lua, run: Rc<Run>) -> mlua::Result<()> {
 }
 
 /// The line of the script that runs. A call whose value the script returns leaves no trace of the line that it was made from (a tail call).
-fn line(lua: &Lua, only: bool) -> Option<usize> {
+fn line(lua: &Lua, chunk: &str, only: bool) -> Option<usize> {
     let found = (0..FRAMES_MAX).find_map(|level| {
         lua.inspect_stack(level, |frame| {
-            let own = frame.source().source.is_some_and(|source| source == CHUNK);
+            let own = frame.source().source.is_some_and(|source| source == chunk);
             own.then(|| frame.current_line()).flatten()
         })
         .flatten()
@@ -238,7 +325,8 @@ fn functions(lua: &Lua, script: &Script, run: &Rc<Run>, calls: Calls) -> mlua::R
         })
     })?;
     let only = !script.source.trim_ascii_end().contains(&b'\n');
-    let line = lua.create_function(move |lua, ()| Ok(line(lua, only)))?;
+    let chunk = script.chunk();
+    let line = lua.create_function(move |lua, ()| Ok(line(lua, chunk, only)))?;
     let values = [
         Value::Table(list(&script.keys)?),
         Value::Table(list(&script.arguments)?),
@@ -247,6 +335,8 @@ fn functions(lua: &Lua, script: &Script, run: &Rc<Run>, calls: Calls) -> mlua::R
         Value::Function(load),
         Value::Function(line),
         Value::Table(libraries::all(lua)?),
+        Value::String(lua.create_string(chunk.trim_start_matches('@'))?),
+        Value::Boolean(script.library),
     ];
     Ok(values.into_iter().collect())
 }

@@ -166,6 +166,12 @@ impl Attempt {
         self.seen.push(reply.digest());
     }
 
+    /// What runs must be kept like this to the end: the next call says whether it is, or the commit.
+    pub fn watch_library(&mut self, key: KeyVersion) -> Result<(), Cut> {
+        self.asked = false;
+        self.watch(vec![key])
+    }
+
     fn watch(&mut self, keys: Vec<KeyVersion>) -> Result<(), Cut> {
         for key in keys {
             let known = self.watched.iter().any(|own| own.database == key.database && own.key == key.key);

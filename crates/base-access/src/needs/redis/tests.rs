@@ -52,6 +52,14 @@ fn scripts_are_for_who_may_read_a_key() {
     for words in ["DEL scripts bytes", "FLUSHDB", "SET scripts a", "nosuch"] {
         assert_eq!(of(words), "write redis/d", "{words}");
     }
+    // Others run what is in a library.
+    assert_eq!(of("HGETALL functions"), any);
+    for words in ["HSET functions a b", "HDEL functions a", "DEL functions", "INCRBY functions 1", "HSET"] {
+        assert_eq!(of(words), "write redis/d", "{words}");
+    }
+    let key = KeyVersion { database: 16, key: Bytes::from_static(b"functions"), version: 1 };
+    let ask = RedisAsk::Script { watched: vec![key], seen: vec![], commands: vec![] };
+    assert_eq!(of_ask(ask), any);
     // What a script has read is watched, and must still be allowed.
     let key = KeyVersion { database: 0, key: Bytes::from_static(b"a"), version: 1 };
     let ask = RedisAsk::Script { watched: vec![key], seen: vec![], commands: vec![] };

@@ -9,6 +9,7 @@ fn run_for(source: &str, time: Duration) -> Ended {
     let script = Script {
         source: Bytes::copy_from_slice(source.as_bytes()),
         name: "0123".into(),
+        library: false,
         keys: words(&["k1", "k2"]),
         arguments: words(&["a1"]),
     };
@@ -273,4 +274,57 @@ fn random_numbers_are_the_same_in_each_run() {
     assert!(items.iter().any(|item| *item != items[0]));
     says("math.randomseed(5) local a = math.random() math.randomseed(5) return tostring(a == math.random())", "true");
     says("return select(2, pcall(math.random, 0))", "user_script:1: bad argument #1 to 'random' (interval is empty)");
+}
+
+fn registers(source: &str) -> Result<Vec<Registered>, String> {
+    let stop = Arc::new(Stop::new(Instant::now() + Duration::from_secs(20)));
+    register(Bytes::copy_from_slice(source.as_bytes()), &stop)
+}
+
+#[test]
+fn a_library_says_what_its_functions_are() {
+    let one = |name: &str, description: Option<&'static str>, flags: &[&str]| Registered {
+        name: name.into(),
+        description: description.map(Bytes::from),
+        flags: flags.iter().map(|flag| flag.to_string()).collect(),
+    };
+    let text = "local n = 1 redis.register_function('a', function() return n end)
+        redis.register_function{function_name='b', callback=function() end, description='d', flags={'no-writes', 'allow-stale'}}";
+    assert_eq!(registers(text), Ok(vec![one("a", None, &[]), one("b", Some("d"), &["no-writes", "allow-stale"])]));
+    for (text, wanted) in [
+        ("return 1", "No functions registered"),
+        ("this is no Lua", "Error compiling function: "),
+        (
+            "redis.register_function('f')",
+            "calling redis.register_function with a single argument is only applicable to Lua table",
+        ),
+        ("redis.register_function()", "wrong number of arguments to redis.register_function"),
+        ("redis.register_function('f', 1)", "second argument to redis.register_function must be a function"),
+        ("redis.register_function(1, print)", "Script attempted to access nonexistent global variable 'print'"),
+        ("redis.register_function{function_name='f'}", "must get a callback argument"),
+        ("redis.register_function{callback=function() end}", "must get a function name argument"),
+        ("redis.register_function{function_name='f', callback=function() end, flags={'fast'}}", "unknown flag given"),
+        ("redis.register_function{function_name='f', other=1}", "unknown argument given to redis.register_function"),
+        ("redis.register_function('f g', function() end)", "can only contain letters, numbers"),
+        (
+            "redis.register_function('f', function() end) redis.register_function('F', function() end)",
+            "Function already exists in the library",
+        ),
+        ("return redis.call('GET', 'k')", "attempted to access nonexistent global variable 'call'"),
+        ("return math.random()", "attempted to access nonexistent global variable 'math'"),
+        ("return redis.redis.call('GET', 'k')", "attempted to access nonexistent global variable 'redis'"),
+        ("redis.call = 1", "Attempt to modify a readonly table"),
+        ("n = 1", "Attempt to modify a readonly table"),
+        ("return KEYS[1]", "nonexistent global variable 'KEYS'"),
+    ] {
+        let said = registers(text).expect_err(text);
+        assert!(said.contains(wanted), "{text}: {said}, not {wanted}");
+    }
+}
+
+#[test]
+fn a_library_that_does_not_end_is_stopped() {
+    let stop = Arc::new(Stop::new(Instant::now() + Duration::from_millis(50)));
+    let said = register(Bytes::from_static(b"while true do end"), &stop);
+    assert_eq!(said, Err("Error registering functions: FUNCTION LOAD timeout".into()));
 }

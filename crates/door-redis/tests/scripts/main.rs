@@ -1,6 +1,8 @@
 //! Scripts through connections of the door, over a database in memory.
 #![cfg(feature = "scripts")]
 
+mod functions;
+
 use base_types::access::Caller;
 use base_types::redis::{RedisAnswer, RedisCall};
 use base_types::Refusal;
