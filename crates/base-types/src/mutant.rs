@@ -227,6 +227,7 @@ mutants! {
     GarbageStays = "no leader proposes the removal of history that was compacted",
     UpkeepSleeps = "a quiet leader is not woken when a lease ends",
     RenewalForgotten = "a lease ends at the time it had before it was renewed",
+    RemovedNodeAwaited = "the removal of a cluster waits for a member on a node that was removed from the world",
     DrainIgnored = "a drained node leads on where others could lead",
     TakeoverRenewsNothing = "a new leader renews no lease that is about to end",
     PlainGetAnywhere = "a plain get of a versioned keyspace is answered by any member",

@@ -427,6 +427,11 @@ impl CoreContext {
         self.nodes.down_for(now, Duration::from_millis(self.config.tuning.replace_after_ms))
     }
 
+    /// Whether an operator removed the node from the world, as far as is known here.
+    pub fn is_removed(&self, node: NodeId) -> bool {
+        node != self.config.node && self.map().is_whole() && self.map().get(node).is_none()
+    }
+
     /// Lane zero: every replica on this node.
     pub fn replicas(&self) -> &LocalReplicas {
         &self.replicas

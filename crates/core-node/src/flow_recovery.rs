@@ -106,7 +106,10 @@ impl FlowRecovery {
                 runner.start_plan(turn, AnyPlanner::flow(CreateFlow::resume(record)), PlanOwner::Background, deadline);
             }
             ClusterState::Deleting => {
-                let gone = gone_for(turn.core, &record.name, turn.now);
+                let mut gone = gone_for(turn.core, &record.name, turn.now);
+                // A removed node never answers. A member that is new has long been in the map: the record is stale.
+                let members = record.members.iter().map(|member| member.node);
+                gone.extend(members.filter(|node| turn.core.is_removed(*node) && !planted(Mutant::RemovedNodeAwaited)));
                 let flow = DeleteFlow::resume(record).without(gone);
                 runner.start_plan(turn, AnyPlanner::flow(flow), PlanOwner::Background, deadline);
             }

@@ -163,6 +163,11 @@ impl NodeMap {
         self.filling.as_ref().map_or(self.version, |filling| filling.reached)
     }
 
+    /// Whether no copy of it is under way and it has been given once: who is not in it then is no node of the world.
+    pub fn is_whole(&self) -> bool {
+        self.version.epoch > 0 && self.filling.is_none()
+    }
+
     /// How many nodes are known.
     pub fn len(&self) -> usize {
         self.nodes.len()

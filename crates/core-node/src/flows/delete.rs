@@ -60,8 +60,9 @@ impl DeleteFlow {
         DeleteFlow { record: Some(record.clone()), ..DeleteFlow::new(record.name) }
     }
 
-    /// Does not wait for these nodes. Only for clusters that may come to life again for a moment without harm,
-    /// should such a node return: configuration clusters, which their node alone reads, by their generation.
+    /// Does not wait for these nodes: those that an operator has removed from the world; and, of clusters that may come to life again
+    /// for a moment without harm, those that are down for good. Such clusters are configuration clusters, which their node alone
+    /// reads, by their generation.
     pub fn without(self, gone: BTreeSet<NodeId>) -> DeleteFlow {
         DeleteFlow { gone, ..self }
     }

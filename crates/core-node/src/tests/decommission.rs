@@ -122,6 +122,32 @@ fn leaves_dead(world: &mut World, asked: u64, node: u64) {
     panic!("node {node} never leaves: {left:?}; {:#?}", listed(world, asked, node));
 }
 
+/// The only copies of other nodes' configuration clusters were on a node that died with its disk. Once it is removed from the world
+/// nobody waits for it, and they are made elsewhere (scripts/operators-day.sh met it).
+#[test]
+pub(super) fn lone_copies_of_a_removed_node_are_made_elsewhere() {
+    let mut world = World::new(&["fr-par"; 5], 3, 1);
+    (4..=5).for_each(|id| world.kill(id));
+    let wanted = |world: &mut World, id: u64| world.status(id).config_cluster;
+    (1..=3).for_each(|id| world.until("ready", 60_000, |world| world.status(id).ready));
+    let lone = |world: &mut World, id: u64| wanted(world, id).map_or(vec![], |name| world.holders(&name));
+    // With three chassis each has one copy, on another node.
+    let dead = (1..=3).flat_map(|id| lone(&mut world, id)).next().expect("a copy");
+    let owners: Vec<u64> = (1..=3).filter(|id| *id != dead && lone(&mut world, *id) == [dead]).collect();
+    assert!(!owners.is_empty());
+    (4..=5).for_each(|id| world.start(id));
+    (4..=5).for_each(|id| world.until("ready", 20_000, |world| world.status(id).ready));
+    world.kill(dead);
+    leaves_dead(&mut world, owners[0], dead);
+    for id in owners {
+        world.until("a configuration cluster again", 180_000, |world| {
+            let status = world.status(id);
+            let holders = status.config_cluster.map_or(vec![], |name| world.holders(&name));
+            status.degraded.is_empty() && !holders.is_empty()
+        });
+    }
+}
+
 fn pick<'a, T>(random: &mut Random, from: &'a [T]) -> &'a T {
     &from[random.below(from.len() as u64) as usize]
 }

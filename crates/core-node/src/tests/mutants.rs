@@ -8,7 +8,8 @@ use std::panic::catch_unwind;
 #[test]
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_of_a_flow_is_noticed() {
-    let here: [(Mutant, fn()); 26] = [
+    let here: [(Mutant, fn()); 27] = [
+        (Mutant::RemovedNodeAwaited, decommission::lone_copies_of_a_removed_node_are_made_elsewhere),
         (Mutant::MapNeverDoubted, routing::a_leader_that_only_the_map_calls_down_is_asked),
         (Mutant::ExpiredIsDone, routing::what_expired_before_its_turn_is_not_done),
         (Mutant::HealthIgnoresQuorum, health::world_without_majority_degrades_every_node),
