@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 pub const KEY_TTL: Duration = Duration::from_millis(1_500);
 /// After so long it is confirmed again, beside the requests that use it.
 const CONFIRM_AFTER: Duration = Duration::from_millis(750);
-/// After so long the world is asked again where it did not answer; requests do not wait for it meanwhile.
+/// After so long a world that did not answer gets the next question; requests do not wait for it meanwhile.
 const SILENCE_PAUSE: Duration = Duration::from_millis(750);
 /// How long the world may take to confirm a key that is known.
 const CONFIRM_WAIT: Duration = Duration::from_secs(1);

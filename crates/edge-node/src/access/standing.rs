@@ -85,6 +85,7 @@ mod tests {
             roles: vec![Binding { role: role.into(), on: None }],
             password: None,
             disabled,
+            namespace: None,
             created_ms: 0,
             requests: Default::default(),
         };
