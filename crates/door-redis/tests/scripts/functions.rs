@@ -164,8 +164,7 @@ async fn libraries_are_listed() {
         let one = "*6|$12|library_name|$3|one|$6|engine|$3|LUA|$9|functions|*1|*6|$4|name|$1|f|$11|description|$-1|$5|flags|*1|+no-writes|";
         client.ask(&["FUNCTION", "LIST", "LIBRARYNAME", "on*"], &format!("*1|{one}")).await;
         let with_code = one.replacen("*6|", "*8|", 1);
-        let code = source.replace('\n', "\n");
-        client.ask(&["FUNCTION", "LIST", "WITHCODE", "LIBRARYNAME", "one"], &format!("*1|{with_code}$12|library_code|${}|{code}|", code.len())).await;
+        client.ask(&["FUNCTION", "LIST", "WITHCODE", "LIBRARYNAME", "one"], &format!("*1|{with_code}$12|library_code|${}|{source}|", source.len())).await;
         let many = "ERR unknown subcommand or wrong number of arguments for 'flush'. Try FUNCTION HELP.";
         client.fails(&["FUNCTION", "FLUSH", "SYNC", "x"], many).await;
         client.fails(&["FUNCTION", "FLUSH", "x"], "only supports SYNC|ASYNC").await;
