@@ -135,10 +135,11 @@ pub(super) fn lone_copies_of_a_removed_node_are_made_elsewhere() {
     let dead = (1..=3).flat_map(|id| lone(&mut world, id)).next().expect("a copy");
     let owners: Vec<u64> = (1..=3).filter(|id| *id != dead && lone(&mut world, *id) == [dead]).collect();
     assert!(!owners.is_empty());
+    world.kill(dead);
     (4..=5).for_each(|id| world.start(id));
     (4..=5).for_each(|id| world.until("ready", 20_000, |world| world.status(id).ready));
-    world.kill(dead);
     leaves_dead(&mut world, owners[0], dead);
+    assert!(owners.iter().all(|id| lone(&mut world, *id).is_empty()), "a copy is made before the node is removed");
     for id in owners {
         world.until("a configuration cluster again", 180_000, |world| {
             let status = world.status(id);
