@@ -351,7 +351,7 @@ fn write_survivor(one: &Survivor, out: &mut Vec<u8>) {
 fn write_drain(info: &DrainInfo, out: &mut Vec<u8>) {
     field(out, "node", |out| write_number(info.node.0, out));
     field(out, "drained", |out| boolean(info.drained, out));
-    field(out, "hand_overs_due", |out| optional(info.hand_overs_due, out, |due, out| write_number(due, out)));
+    field(out, "hand_overs_due", |out| optional(info.hand_overs_due, out, write_number));
 }
 
 fn write_decommission(info: &DecommissionInfo, out: &mut Vec<u8>) {
