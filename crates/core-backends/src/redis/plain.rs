@@ -23,11 +23,12 @@ use bytes::Bytes;
 
 /// A command tries its compare-and-set at most so often.
 pub const PLAIN_TRIES_MAX: u32 = 64;
-/// KEYS looks at so many keys at most, and a command names so many.
+/// KEYS, DBSIZE and RANDOMKEY look at so many keys at most, and a command names so many.
 pub const PLAIN_KEYS_MAX: usize = 100_000;
 
 /// Generic commands that a plain keyspace has; of strings, bitmaps and HyperLogLogs it has all.
 const GENERIC: &[&str] = &[
+    "dbsize",
     "del",
     "dump",
     "exists",
@@ -37,6 +38,7 @@ const GENERIC: &[&str] = &[
     "persist",
     "pexpiretime",
     "pttl",
+    "randomkey",
     "restore",
     "touch",
     "ttl",
@@ -156,7 +158,7 @@ impl PlainCommand {
                 PlainAsk::PutAll(pairs.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect())
             }
             ("del" | "unlink", _) => self.delete(0, 0),
-            ("keys", _) => {
+            ("keys" | "dbsize" | "randomkey", _) => {
                 self.state = State::Keys { found: Vec::new(), seen: 0 };
                 PlainAsk::Keys { after: None }
             }
@@ -196,17 +198,32 @@ impl PlainCommand {
 
     fn matching(&mut self, mut found: Vec<Reply>, seen: usize, keys: Vec<Bytes>, more: bool) -> PlainAsk {
         let (seen, last) = (seen + keys.len(), keys.last().cloned());
-        let pattern = self.words.get(1).cloned().unwrap_or_default();
+        // DBSIZE and RANDOMKEY have no pattern.
+        let pattern = self.words.get(1).cloned().unwrap_or_else(|| Bytes::from_static(b"*"));
         found.extend(keys.into_iter().filter(|key| matches(&pattern, key)).map(Reply::Bulk));
         match (more, last) {
             (true, Some(_)) if seen > PLAIN_KEYS_MAX => PlainAsk::Done(Reply::Error(format!(
-                "ERR KEYS looks at more than {PLAIN_KEYS_MAX} keys; ask KvScan for pages"
+                "ERR the keyspace has more than {PLAIN_KEYS_MAX} keys, too many to look at in one command; ask KvScan for pages"
             ))),
             (true, Some(last)) => {
                 self.state = State::Keys { found, seen };
                 PlainAsk::Keys { after: Some(last) }
             }
-            _ => PlainAsk::Done(Reply::Array(found)),
+            _ => PlainAsk::Done(self.of_all(found)),
+        }
+    }
+
+    /// The reply of a command that has looked at all keys.
+    fn of_all(&self, mut found: Vec<Reply>) -> Reply {
+        match self.words.first() {
+            Some(name) if name.eq_ignore_ascii_case(b"dbsize") => {
+                Reply::Integer(i64::try_from(found.len()).unwrap_or(i64::MAX))
+            }
+            Some(name) if name.eq_ignore_ascii_case(b"randomkey") => match found.len() as u64 {
+                0 => Reply::Nil,
+                count => found.swap_remove((self.seed % count) as usize),
+            },
+            _ => Reply::Array(found),
         }
     }
 

@@ -70,6 +70,8 @@ fn strings_are_read_and_changed() {
     let bulk = |value: &str| Reply::Bulk(text(value));
     for (line, reply) in [
         ("GET a", Reply::Nil),
+        ("DBSIZE", Reply::Integer(0)),
+        ("RANDOMKEY", Reply::Nil),
         ("SET a 1", Reply::Ok),
         ("INCR a", Reply::Integer(2)),
         ("APPEND a 0", Reply::Integer(2)),
@@ -87,6 +89,9 @@ fn strings_are_read_and_changed() {
         ("GETDEL d", bulk("2")),
         ("KEYS *", Reply::Array(["a", "b", "bits", "c"].map(bulk).to_vec())),
         ("KEYS b*", Reply::Array(["b", "bits"].map(bulk).to_vec())),
+        ("DBSIZE", Reply::Integer(4)),
+        // The seed of these tests is 1.
+        ("RANDOMKEY", bulk("b")),
         ("DEL a b nosuch", Reply::Integer(2)),
         ("STRLEN c", Reply::Integer(1)),
     ] {
@@ -115,7 +120,6 @@ fn what_a_plain_keyspace_cannot_hold_changes_nothing() {
         "MSETNX b 1 c 2",
         "COPY a b",
         "FLUSHDB",
-        "DBSIZE",
         "SCAN 0",
         "MSET b 1 elsewhere 2",
         "INCR",
