@@ -257,7 +257,7 @@ impl Board {
     }
 
     /// Takes a synced watcher off the fan-out. It keeps its position: what it has taken, and what it did not want before the first that
-    /// waits. Without that a compaction below could end a watch whose client was told that nothing is missing.
+    /// waits. Without that a compaction below could end a watch whose client has learned that nothing is missing.
     fn fall_behind(&mut self, id: WatcherId) {
         let Some(watcher) = self.watchers.get_mut(&id) else { return };
         if matches!(watcher.mode, Mode::Synced) {
