@@ -196,7 +196,7 @@ impl Board {
             return Err(Unfit::Gap);
         }
         let unfit = || whole.revisions.iter().any(|revision| !revision.with_before);
-        if self.wants_before() && unfit() && !planted(Mutant::WatchFormerValuesMissing) {
+        if self.wants_before() && unfit() {
             return Err(Unfit::NoBefore);
         }
         for revision in whole.revisions {
@@ -256,11 +256,15 @@ impl Board {
         }
     }
 
-    /// Takes a synced watcher off the fan-out. It keeps its position: what it has taken.
+    /// Takes a synced watcher off the fan-out. It keeps its position: what it has taken, and what it did not want before the first that
+    /// waits. Without that a compaction below could end a watch whose client has learned that nothing is missing.
     fn fall_behind(&mut self, id: WatcherId) {
         let Some(watcher) = self.watchers.get_mut(&id) else { return };
         if matches!(watcher.mode, Mode::Synced) {
             watcher.mode = Mode::Behind;
+            if let Some((first, _)) = watcher.queue.front().filter(|_| !planted(Mutant::WatchStallGoesBack)) {
+                watcher.from = watcher.from.max(first.stamp.saturating_sub(1));
+            }
             if planted(Mutant::WatchStallForgets) {
                 watcher.from = watcher.queue.back().map_or(watcher.from, |(last, _)| last.stamp);
             }
@@ -387,8 +391,7 @@ impl Board {
     pub fn caught_up(&self, mut ids: impl Iterator<Item = WatcherId>) -> Option<u64> {
         let position = self.position;
         let synced = |watcher: &Watcher| {
-            let all = matches!(watcher.mode, Mode::Synced) && watcher.queue.is_empty() && watcher.from <= position;
-            all || planted(Mutant::WatchProgressEarly)
+            matches!(watcher.mode, Mode::Synced) && watcher.queue.is_empty() && watcher.from <= position
         };
         ids.all(|id| self.watchers.get(&id).is_some_and(synced)).then_some(position)
     }

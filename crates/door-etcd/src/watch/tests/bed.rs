@@ -97,6 +97,9 @@ impl Store for Faulty {
                 *reached = (*reached).min(Position::end_of(lag_at)).max(after);
             }
         }
+        if let (Reply::Info { info }, true, ReadConsistency::Eventual) = (&mut reply, lag_at > 0, level) {
+            info.stamp = info.stamp.min(lag_at);
+        }
         Ok((reply, place))
     }
 

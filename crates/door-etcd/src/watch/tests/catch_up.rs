@@ -95,6 +95,29 @@ pub async fn stalled_watcher_whose_history_was_compacted_is_cancelled() {
     assert_eq!(shown(&lively.next().await), "52 a=2");
 }
 
+/// What it did not want counts as seen: a compaction there does not end it. Found by the model.
+#[tokio::test(start_paused = true)]
+pub async fn watcher_that_falls_behind_keeps_how_far_it_came() {
+    let bed = Bed::with(small());
+    let mut client = bed.client();
+    client.created(on("a")).await;
+    for _ in 0..5 {
+        bed.put("b", "x").await;
+    }
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    client.ask_progress();
+    assert_eq!(revision_of(&client.next().await), 6);
+    // The follower gets more revisions at once than wait for a watcher, after their start was compacted.
+    bed.store.lag_at.store(6, Relaxed);
+    for _ in 0..30 {
+        bed.put("a", "1").await;
+    }
+    bed.compact(6).await;
+    bed.store.lag_at.store(0, Relaxed);
+    assert_eq!(revisions(&mut client).await, (7..=36).collect::<Vec<_>>());
+    assert!(bed.hubs.figures().stalls > 0);
+}
+
 #[tokio::test(start_paused = true)]
 pub async fn node_that_was_cut_off_goes_on_without_a_gap() {
     let bed = Bed::new();

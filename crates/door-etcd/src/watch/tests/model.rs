@@ -278,9 +278,3 @@ proptest! {
         });
     }
 }
-
-/// For who plants bugs.
-#[cfg(feature = "mutants")]
-pub fn agrees() {
-    watchers_see_what_was_written();
-}
