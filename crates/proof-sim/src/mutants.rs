@@ -56,6 +56,10 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
     (Mutant::OldIncarnationServes, "no simulated world is restored (core-node)"),
     (Mutant::RemovedNodeAwaited, "no operator of a story removes a dead node (core-node)"),
     (Mutant::DrainIgnored, "no judge asks who leads: a drained leader that leads on breaks no promise (core-cluster)"),
+    (
+        Mutant::SnapshotAfterLeading,
+        "a member's answer that asks for a snapshot and the word of a later term must come in one turn (core-cluster)",
+    ),
     (Mutant::BlankReplicaVotes, "nothing orders a voter's replica made blank any more (core-cluster)"),
     (Mutant::VoterMadeBlank, "a voter that holds nothing on its disk does not come up: its log is refused before (core-node)"),
     (
