@@ -68,7 +68,7 @@ fn members_and_flows_are_told() {
         _ => None,
     };
     world.until("the move is reported", 20_000, |world| {
-        let last = world.changes.iter().filter_map(|(_, change)| after(change)).last();
+        let last = world.changes.iter().rev().find_map(|(_, change)| after(change));
         last.is_some_and(|now| now.contains(&NodeId(free)) && !now.contains(&NodeId(leaving)))
     });
     assert_eq!(flows(&world, "move-member"), 2, "{:#?}", world.changes);

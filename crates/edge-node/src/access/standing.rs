@@ -78,7 +78,6 @@ mod tests {
     /// Alice with a role, and a token of hers.
     fn directory(epoch: u64, role: &str, disabled: bool, expires_ms: Option<u64>) -> Arc<Directory> {
         let alice = UserRow {
-            namespace: None,
             id: 7,
             service: false,
             tenant: None,
