@@ -227,6 +227,8 @@ mutants! {
     GarbageStays = "no leader proposes the removal of history that was compacted",
     UpkeepSleeps = "a quiet leader is not woken when a lease ends",
     RenewalForgotten = "a lease ends at the time it had before it was renewed",
+    LeaderForgottenByOthers = "a member that knows no leader makes a router forget the one that another member named",
+    RemovedRouteKept = "a router keeps the route to nodes that were all removed from the world",
     RemovedNodeAwaited = "the removal of a cluster waits for a member on a node that was removed from the world",
     DrainIgnored = "a drained node leads on where others could lead",
     TakeoverRenewsNothing = "a new leader renews no lease that is about to end",

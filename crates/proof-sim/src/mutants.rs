@@ -54,6 +54,8 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
     (Mutant::MembersForgotten, "members that are up speak to a node that starts, whomever its list names (core-node)"),
     (Mutant::RemovedMemberStays, "any member answers a removed one's campaign that it is no member (core-node)"),
     (Mutant::OldIncarnationServes, "no simulated world is restored (core-node)"),
+    (Mutant::LeaderForgottenByOthers, "it costs time, and an answer only where rights run out meanwhile (core-node)"),
+    (Mutant::RemovedRouteKept, "no operator of a story removes a dead node (core-node)"),
     (Mutant::RemovedNodeAwaited, "no operator of a story removes a dead node (core-node)"),
     (Mutant::DrainIgnored, "no judge asks who leads: a drained leader that leads on breaks no promise (core-cluster)"),
     (

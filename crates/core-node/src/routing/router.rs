@@ -227,6 +227,7 @@ impl Routing {
 
     /// Waits, longer each round, and then asks everyone again.
     pub fn back_off(&mut self, turn: &mut Turn<'_>, number: u64) {
+        self.drop_removed(turn.core, number);
         let longest = turn.core.election_timeout() / BACKOFFS_PER_ELECTION;
         let Some(operation) = self.operations.get_mut(&number) else { return };
         operation.tried.clear();
@@ -237,6 +238,18 @@ impl Routing {
         let at = (turn.now + turn.core.random().jitter(pause)).min(operation.deadline);
         turn.core.counters().retries += 1;
         self.move_timer(turn.core, number, at);
+    }
+
+    /// A route to nodes that were all removed from the world leads nowhere for ever: the name is resolved again. What was recreated has
+    /// other members, and no old one is left that would say so.
+    fn drop_removed(&mut self, core: &mut CoreContext, number: u64) {
+        let Some(target) = self.operations.get(&number).and_then(Operation::target) else { return };
+        let Some(route) = self.routes.get(&target.name) else { return };
+        let (cluster, generation, name) = (route.cluster, route.generation, target.name.clone());
+        let gone = !route.members.is_empty() && route.members.iter().all(|member| core.is_removed(member.node));
+        if gone && !planted(Mutant::RemovedRouteKept) && self.routes.flush(&name, cluster, generation) {
+            core.counters().cache_flushes += 1;
+        }
     }
 
     /// A cluster has a leader (again): what backed off is tried when the timers ring next.
@@ -459,8 +472,12 @@ impl Routing {
     ) {
         if let Some(route) = self.routes.get_mut(name) {
             if told.term >= route.term {
+                // Who does not hear the leader of the term knows none. That takes back nothing of what others have said: a term has
+                // one leader (seed 5000102).
+                let known = route.leader.filter(|leader| told.term == route.term && *leader != node);
+                let known = known.filter(|_| !planted(Mutant::LeaderForgottenByOthers));
                 route.term = told.term;
-                route.leader = told.leader.filter(|leader| *leader != node);
+                route.leader = told.leader.filter(|leader| *leader != node).or(known);
                 if !told.members.is_empty() {
                     route.members = told.members.into();
                 }

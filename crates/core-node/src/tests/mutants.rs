@@ -8,7 +8,9 @@ use std::panic::catch_unwind;
 #[test]
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_of_a_flow_is_noticed() {
-    let here: [(Mutant, fn()); 27] = [
+    let here: [(Mutant, fn()); 29] = [
+        (Mutant::RemovedRouteKept, decommission::lone_copies_of_a_removed_node_are_made_elsewhere),
+        (Mutant::LeaderForgottenByOthers, routing::a_leader_that_one_member_does_not_hear_is_asked),
         (Mutant::RemovedNodeAwaited, decommission::lone_copies_of_a_removed_node_are_made_elsewhere),
         (Mutant::MapNeverDoubted, routing::a_leader_that_only_the_map_calls_down_is_asked),
         (Mutant::ExpiredIsDone, routing::what_expired_before_its_turn_is_not_done),

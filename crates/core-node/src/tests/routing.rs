@@ -294,6 +294,36 @@ pub fn a_leader_that_only_the_map_calls_down_is_asked() {
     assert!(took < Duration::from_secs(1), "40 operations took {took:?} of virtual time");
 }
 
+/// The same where the world's leader is a member of the cluster itself: it knows no leader of it and says so. The third member hears
+/// the leader, and its clients are served.
+#[test]
+pub fn a_leader_that_one_member_does_not_hear_is_asked() {
+    let mut world = World::new(&["fr-par"; 3], 3, 1);
+    world.ready();
+    let of_world = world.leader(&"allocator/reference@world".parse().unwrap());
+    let (leader, asked) = (of_world % 3 + 1, (of_world + 1) % 3 + 1);
+    let name = world.create(asked, "metadata@users", "size=3");
+    let target = KvTarget::Cluster(name.clone());
+    world.put(asked, &target, "k", "v").unwrap();
+    if world.leader(&name) != leader {
+        world.done(asked, Action::TransferLeader { name: name.clone(), node: NodeId(leader) });
+    }
+    world.cut_pairs.insert((NodeId(leader.min(of_world)), NodeId(leader.max(of_world))));
+    for number in 0..120 {
+        world.put(leader, &target, "busy", &number.to_string()).unwrap();
+        world.run(50);
+    }
+    let ActionResult::Nodes { nodes } = world.done(asked, Action::ListNodes).result else { panic!() };
+    assert!(nodes.iter().any(|node| node.node == NodeId(leader) && !node.up) && world.leader(&name) == leader);
+    let begun = world.now;
+    for number in 0..20 {
+        world.put(asked, &target, "k", &format!("w{number}")).unwrap();
+        assert_eq!(world.get(asked, &target, "k").as_deref(), Some(format!("w{number}").as_str()));
+    }
+    let took = world.now.since(begun);
+    assert!(took < Duration::from_secs(1), "40 operations took {took:?} of virtual time");
+}
+
 /// Reads that any member may answer, from a region that has none: equally near members share them, and one that is cut off
 /// costs the first of them its patience, and no more.
 #[test]
