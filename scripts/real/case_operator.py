@@ -15,6 +15,7 @@ from world import Problem
 REGION = "fr-par"
 FIRST, ADDED, LOST = (1, 2, 3), (4, 5), 3
 KEYS = 2_000
+OF_THE_MACHINE = ("disk-fills", "machine-busy")
 # Longer than node 3 may be silent before its place is taken by an operator's order.
 EMPTY_SECONDS = 120
 
@@ -116,8 +117,9 @@ def watch(operator):
 
 
 def without_alarms(operator, seconds=60):
+    """But for those about the machine that this runs on: its disk, its load."""
     end = time.monotonic() + seconds
-    while alarms := operator.alarms():
+    while alarms := [alarm for alarm in operator.alarms() if alarm["id"] not in OF_THE_MACHINE]:
         if time.monotonic() > end:
             raise Problem(f"after {seconds} s there still are alarms: {alarms}")
         time.sleep(0.3)
@@ -185,7 +187,7 @@ def restart_all(run, world, operator):
 def restore(run, world, operator, made):
     """backup.md: the keyspace as it was, in a second world."""
     world.stop()
-    second = run.world("second", regions=(REGION,) * 3, secure=True, name="second")
+    second = run.world("second", regions=(REGION,) * 3, secure=True)
     second.start().wait_ready()
     second.wait_root_token()
     there = Operator(second, FIRST)
