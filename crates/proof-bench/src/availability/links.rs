@@ -18,6 +18,8 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+/// The kernel gives its table of sockets in pieces: one read may miss a line while others come and go.
+const TABLE_READS: usize = 4;
 /// What is read at once.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -144,8 +146,8 @@ async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, pair: (usize, usi
 
 /// Which member's process holds the socket with this local address.
 fn owner_of(local: SocketAddrV4, owners: &[Option<u32>]) -> Option<usize> {
-    let table = std::fs::read_to_string("/proc/net/tcp").ok()?;
-    let wanted = format!("socket:[{}]", inode_of(&table, local)?);
+    let read = || inode_of(&std::fs::read_to_string("/proc/net/tcp").ok()?, local);
+    let wanted = format!("socket:[{}]", (0..TABLE_READS).find_map(|_| read())?);
     owners.iter().position(|pid| pid.is_some_and(|pid| holds(pid, &wanted)))
 }
 
