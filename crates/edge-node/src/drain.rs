@@ -101,8 +101,8 @@ impl Drain {
             }
             std::thread::sleep(LOOK_EVERY);
         }
-        let due = due.unwrap_or_default();
-        tracing::warn!(clusters = due, "this node stops and still leads: other members elect a leader without it");
+        let clusters = due.map_or("unknown".into(), |due| due.to_string());
+        tracing::warn!(clusters, "this node stops and still leads: other members elect a leader without it");
     }
 }
 

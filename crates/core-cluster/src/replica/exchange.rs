@@ -186,9 +186,9 @@ impl Replica {
             now,
             recent: Duration::from_millis(lane.config.tick_ms * lane.config.election_ticks as u64 * 2),
         };
-        let others_can = voters.are_enough();
-        let stalled = lane.stall.is_stalled() && others_can;
-        let drained = lane.leads_nothing && others_can && !planted(Mutant::DrainIgnored);
+        // Asked with every write: the voters are looked at only where that decides.
+        let stalled = lane.stall.is_stalled() && voters.are_enough();
+        let drained = lane.leads_nothing && voters.are_enough() && !planted(Mutant::DrainIgnored);
         let unfit = match () {
             () if stalled => Some("its log write takes longer than an election timeout"),
             () if lane.is_out_of_room() => Some("its disk is full"),
