@@ -1,12 +1,12 @@
-//! A leader whose disk has no room or ends no write, or who cannot apply, hands leadership to a member that
-//! has and can.
+//! A leader whose disk has no room or ends no write, who cannot apply, or whose node is drained, hands leadership to a member that
+//! can lead.
 //!
 //!   no room ──▶ asks the best member ──takes over──▶ follower
 //!                 ▲        └─silent for an election timeout─┐
 //!                 └────────── the next, each once ──────────┴─ none left ──▶ leads on and refuses writes,
 //!                                                                            asks round again much later
 //!
-//! No message says whose disk is full: a member without room ignores the hand-over (`ignores_hand_over`).
+//! No message says whose disk is full, or who is drained: such a member ignores the hand-over (`ignores_hand_over`).
 //! A leader whose log write stalls (`log_stall.rs`) hands over only where most voters answer without it, and steps
 //! down where none of them takes over: it can commit nothing, and they elect one of their own.
 //! The same goes for a leader that waits for a damaged pair (`value_repair.rs`): it commits, and answers nothing.
